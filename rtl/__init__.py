@@ -1,0 +1,1 @@
+"""The hardware. Amaranth only; imports nothing from sim, tb or cli."""

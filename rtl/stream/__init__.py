@@ -1,0 +1,6 @@
+"""Packet streams: the one beat layout that every block's data ports use, and its plumbing."""
+
+from rtl.stream.packet import PacketLayout
+from rtl.stream.skid import SkidBuffer
+
+__all__ = ["PacketLayout", "SkidBuffer"]

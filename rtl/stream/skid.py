@@ -1,0 +1,41 @@
+"""A register slice that cuts both directions of a stream."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+
+class SkidBuffer(wiring.Component):
+    """Two-entry buffer: `i.ready` and `o.valid` come from registers.
+
+    Latency 1 cycle, initiation interval 1. Empty and ready in the cycle after reset.
+    """
+
+    def __init__(self, shape):
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+
+    def elaborate(self, platform):
+        m = Module()
+        shape = self.i.payload.shape()
+        spare = Signal(shape)
+        spare_valid = Signal()
+        out = Signal(shape)
+        out_valid = Signal()
+        m.d.comb += [
+            self.i.ready.eq(~spare_valid),
+            self.o.valid.eq(out_valid),
+            self.o.payload.eq(out),
+        ]
+        free = ~out_valid | self.o.ready
+        with m.If(free):
+            m.d.sync += [
+                out_valid.eq(spare_valid | self.i.valid),
+                spare_valid.eq(0),
+            ]
+            with m.If(spare_valid):
+                m.d.sync += out.eq(spare)
+            with m.Else():
+                m.d.sync += out.eq(self.i.payload)
+        with m.Elif(self.i.valid & self.i.ready):
+            m.d.sync += [spare.eq(self.i.payload), spare_valid.eq(1)]
+        return m

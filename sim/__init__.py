@@ -1,0 +1,1 @@
+"""The golden model. Python and NumPy; imports nothing of rtl but rtl.config."""

