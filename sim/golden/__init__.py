@@ -1,0 +1,1 @@
+"""WHAT the NIC does: every answer, context, completion and byte of memory, from the specification."""

@@ -1,0 +1,1 @@
+"""Bytes and packets: capture files, the frame codec, the ICRC."""

@@ -1,0 +1,1 @@
+"""Traffic: scenarios from captures and from seeded generators."""
