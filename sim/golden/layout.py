@@ -35,7 +35,7 @@ class Record:
             raise ValueError(f"{type(self).__name__} takes {self.SIZE} bytes, not {len(self.raw)}")
         for name, value in fields.items():
             if not isinstance(getattr(type(self), name, None), Field):
-                raise AttributeError(f"{type(self).__name__} has no field {name}")
+                raise TypeError(f"{type(self).__name__} has no field {name}")
             setattr(self, name, value)
 
     @classmethod
