@@ -2,12 +2,12 @@
 
 import struct
 from dataclasses import dataclass, field
+from typing import Literal
 
 from sim.wire import codec, headers
 from sim.wire.icrc import UDP_BYTES, icrc
 from sim.wire.opcodes import OPCODES
 
-IPV4_MAPPED = bytes(10) + b"\xff\xff"
 DONT_FRAGMENT = 0x4000
 
 
@@ -19,8 +19,8 @@ class Packet:
     src: bytes = bytes(6)
     vlan: tuple[int, ...] = ()  # TCIs, outermost first
     tpids: tuple[int, ...] = (0x8100,)  # of the tags; the last one repeats
-    roce1: bool = False
-    sgid: bytes = bytes(16)  # an IPv4-mapped pair of GIDs makes an IPv4 packet
+    network: Literal["ipv4", "ipv6", "roce1"] = "ipv4"
+    sgid: bytes = bytes(16)  # an IPv4 address is the last four bytes
     dgid: bytes = bytes(16)
     tclass: int = 0
     flow_label: int = 0
@@ -37,13 +37,9 @@ class Packet:
 def build(packet: Packet) -> bytes:
     """The frame from MAC address to ICRC, without Ethernet padding and FCS."""
     transport = _transport(packet)
-    if packet.roce1:
-        ethertype, network = codec.TYPE_ROCE1, _grh(packet, len(transport))
-    elif packet.sgid.startswith(IPV4_MAPPED) and packet.dgid.startswith(IPV4_MAPPED):
-        ethertype, network = codec.TYPE_IPV4, _ipv4(packet, len(transport))
-    else:
-        ethertype, network = codec.TYPE_IPV6, _ipv6(packet, len(transport))
-    covered = network + transport
+    ethertype, header = {"ipv4": (codec.TYPE_IPV4, _ipv4), "ipv6": (codec.TYPE_IPV6, _ipv6),
+                         "roce1": (codec.TYPE_ROCE1, _grh)}[packet.network]
+    covered = header(packet, len(transport)) + transport
     return _ethernet(packet, ethertype) + covered + icrc(covered)
 
 

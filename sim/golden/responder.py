@@ -1,0 +1,300 @@
+"""The RC responder, row by row as docs/responder.md numbers them (IBTA vol. 1, 9.7)."""
+
+from sim.golden.layout import (
+    Completion,
+    MrAccess,
+    QpAccess,
+    QpContext,
+    QpFlags,
+    ReceiveOp,
+    ReceiveWqe,
+    Service,
+    State,
+    WcFlags,
+    WcOpcode,
+    WcStatus,
+)
+from sim.golden.memory import ADDRESS_SPACE
+from sim.golden.outcome import Outcome, dropped
+from sim.golden.request import Request
+from sim.golden.tables import WORD, Tables
+from sim.wire import opcodes
+from sim.wire.build import Packet, build
+from sim.wire.codec import Report
+
+PSN_SPACE = 1 << 24
+FULL_MEMBER = 0x8000
+
+ACK = 0x1F  # no credits
+RNR_NAK = 0x20
+PSN_ERROR, INVALID_REQUEST, REMOTE_ACCESS, REMOTE_OPERATIONAL = 0x60, 0x61, 0x62, 0x63
+
+
+class _Drop(Exception):
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class _Answer(Exception):
+    """A NAK that leaves the QP alive, or the ACK of a duplicate: ends the packet."""
+
+    def __init__(self, syndrome: int, psn: int) -> None:
+        super().__init__(syndrome)
+        self.syndrome = syndrome
+        self.psn = psn
+
+
+class _Refusal(Exception):
+    """A NAK that puts the QP into the error state."""
+
+    def __init__(self, syndrome: int, status: WcStatus) -> None:
+        super().__init__(syndrome)
+        self.syndrome = syndrome
+        self.status = status
+
+
+class Responder:
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    def receive(self, report: Report) -> Outcome:
+        try:
+            qpn, context = self._admit(report)
+        except _Drop as drop:
+            return dropped(drop.reason)
+        packet = _Execution(self._tables, qpn, context, Request.of(report))
+        try:
+            packet.run()
+        except _Drop as drop:
+            return dropped(drop.reason)
+        self._tables.store_context(qpn, context)
+        frames = [_answer(context, *answer) for answer in packet.answers]
+        return Outcome(action="answered" if frames else "accepted", frames=frames, qpn=qpn,
+                       context=bytes(context), completions=packet.completions)
+
+    def _admit(self, report: Report) -> tuple[int, QpContext]:
+        """Rows 1 to 4: what needs no more than the kind, the QPN and the opcode's service."""
+        if report["kind"] == "cnp":
+            raise _Drop("cnp")
+        qpn = report["bth"]["dqpn"]
+        context = self._tables.context(qpn)
+        if context is None:
+            raise _Drop("no_qp")
+        services = {opcodes.RC: Service.RC, opcodes.UC: Service.UC, opcodes.UD: Service.UD}
+        service = services.get(report["bth"]["opcode"] & 0xE0)
+        if service is not Service.RC or context.service != service or report["kind"] == "roce1":
+            raise _Drop("service")
+        if context.state not in (State.RTR, State.RTS, State.SQD, State.SQE):
+            raise _Drop("qp_state")
+        return qpn, context
+
+
+class _Execution:
+    """One request against one context: changes the context in place, writes memory and CQEs."""
+
+    def __init__(self, tables: Tables, qpn: int, context: QpContext, request: Request) -> None:
+        self.tables = tables
+        self.qpn = qpn
+        self.context = context
+        self.request = request
+        self.wqe: ReceiveWqe | None = None  # taken by this packet
+        self.bus: int | None = None  # where the payload goes
+        self.answers: list[tuple[int, int]] = []  # (syndrome, PSN)
+        self.completions: list[bytes] = []
+
+    def run(self) -> None:
+        context = self.context
+        try:
+            self._check_identity()
+            self._check_psn()
+            self._check_order_and_length()
+            self._check_write()
+            self._check_receive()
+        except _Answer as answer:
+            self.answers.append((answer.syndrome, answer.psn))
+        except _Refusal as refusal:
+            self._flush(refusal.status)
+            context.state = State.ERR
+            self.answers.append((refusal.syndrome, context.epsn))
+        else:
+            self._execute()
+
+    # Rows 5 to 7
+
+    def _check_identity(self) -> None:
+        context, request = self.context, self.request
+        same = (context.pkey ^ request.pkey) & ~FULL_MEMBER == 0
+        if not same or not (context.pkey | request.pkey) & FULL_MEMBER:
+            raise _Drop("pkey")
+        if request.source != context.dip or request.destination != context.sip:
+            raise _Drop("address")
+        if request.is_response:
+            raise _Drop("no_requester")
+
+    # Rows 8 to 10
+
+    def _check_psn(self) -> None:
+        context = self.context
+        ahead = (self.request.psn - context.epsn) % PSN_SPACE
+        if ahead == 0:
+            return
+        if ahead < PSN_SPACE // 2:
+            if context.r_nak & 1:
+                raise _Drop("psn_gap")
+            context.r_nak |= 1
+            raise _Answer(PSN_ERROR, context.epsn)
+        if not self.request.repeats_quietly:
+            raise _Drop("duplicate_read")
+        raise _Answer(ACK, (context.epsn - 1) % PSN_SPACE)
+
+    # Rows 11 to 13
+
+    def _check_order_and_length(self) -> None:
+        context, request = self.context, self.request
+        operation, size, mtu = request.operation, len(request.payload), context.mtu_bytes
+        expected = ReceiveOp.NONE if request.starts else operation
+        if request.is_only:
+            fits = size <= mtu
+        elif request.ends:
+            fits = 1 <= size <= mtu
+        else:
+            fits = size == mtu
+        if operation is ReceiveOp.NONE or context.r_op != expected or not fits:
+            raise _Refusal(INVALID_REQUEST, WcStatus.REM_INV_REQ_ERR)
+
+    # Rows 14 to 17
+
+    def _check_write(self) -> None:
+        context, request = self.context, self.request
+        if request.operation is not ReceiveOp.WRITE:
+            return
+        size = len(request.payload)
+        if request.starts:
+            va, key, left, checked = request.va, request.rkey, request.length, request.length
+            if not context.access & QpAccess.WRITE:
+                raise _Refusal(REMOTE_ACCESS, WcStatus.REM_ACCESS_ERR)
+            self._translate_write(key, va, checked)
+        else:
+            va, key, left, checked = context.r_va, context.r_key, context.r_left, size
+        if (size != left) if request.ends else (size >= left):
+            raise _Refusal(INVALID_REQUEST, WcStatus.REM_INV_REQ_ERR)
+        if not request.starts:
+            self._translate_write(key, va, checked)
+
+    def _translate_write(self, key: int, va: int, length: int) -> None:
+        if length == 0:
+            return
+        self.bus = self.tables.translate(key, self.context.pd, MrAccess.REMOTE_WRITE, va, length)
+        if self.bus is None:
+            raise _Refusal(REMOTE_ACCESS, WcStatus.REM_ACCESS_ERR)
+
+    # Rows 18 to 21
+
+    def _check_receive(self) -> None:
+        context, request = self.context, self.request
+        if request.takes_wqe:
+            self._take_wqe()
+        if request.operation is not ReceiveOp.SEND:
+            return
+        va, key, left = self._buffer()
+        size = len(request.payload)
+        if size > left:
+            raise _Refusal(INVALID_REQUEST, WcStatus.LOC_LEN_ERR)
+        if size:
+            self.bus = self.tables.translate(key, context.pd, MrAccess.LOCAL_WRITE, va, size)
+            if self.bus is None:
+                raise _Refusal(REMOTE_OPERATIONAL, WcStatus.LOC_PROT_ERR)
+
+    def _take_wqe(self) -> None:
+        context = self.context
+        wqe = self.tables.receive_wqe(context)
+        if wqe is None:
+            context.r_nak |= 1
+            raise _Answer(RNR_NAK | context.min_rnr_timer, context.epsn)
+        if wqe.sge_count > 1:
+            raise _Refusal(REMOTE_OPERATIONAL, WcStatus.LOC_QP_OP_ERR)
+        self.wqe = wqe
+        context.rq_consume = (context.rq_consume + 1) % WORD
+
+    def _buffer(self) -> tuple[int, int, int]:
+        """Address, key and bytes left of the receive buffer of a SEND."""
+        context, wqe = self.context, self.wqe
+        if wqe is None:
+            return context.r_va, context.r_key, context.r_left
+        return wqe.va, wqe.lkey, wqe.length if wqe.sge_count else 0
+
+    # Row 22 and the completions
+
+    def _execute(self) -> None:
+        context, request = self.context, self.request
+        if request.payload:
+            assert self.bus is not None
+            self.tables.memory.write(self.bus, request.payload)
+        self._advance_message()
+        context.epsn = (context.epsn + 1) % PSN_SPACE
+        context.r_nak = context.r_nak & ~1
+        if request.ends:
+            context.msn = (context.msn + 1) % PSN_SPACE
+            context.r_op = ReceiveOp.NONE
+            if request.operation is ReceiveOp.SEND or request.imm is not None:
+                self._complete_message()
+        if request.ackreq:
+            self.answers.append((ACK, request.psn))
+
+    def _advance_message(self) -> None:
+        context, request = self.context, self.request
+        if request.starts:
+            if request.operation is ReceiveOp.SEND:
+                context.r_va, context.r_key, context.r_left = self._buffer()
+            else:
+                context.r_va, context.r_key, context.r_left = (
+                    request.va, request.rkey, request.length)
+            context.r_op = request.operation
+            context.r_bytes = 0
+        if self.wqe is not None:
+            context.r_wr_id = self.wqe.wr_id
+        size = len(request.payload)
+        context.r_va = (context.r_va + size) % ADDRESS_SPACE
+        context.r_left -= size
+        context.r_bytes = (context.r_bytes + size) % WORD
+
+    def _complete_message(self) -> None:
+        request = self.request
+        write = request.operation is ReceiveOp.WRITE
+        flags = WcFlags.IMM if request.imm is not None else WcFlags(0)
+        self._complete(Completion(
+            opcode=WcOpcode.RECV_RDMA_WITH_IMM if write else WcOpcode.RECV,
+            status=WcStatus.SUCCESS,
+            flags=flags | (WcFlags.SOLICITED if request.solicited else 0),
+            byte_len=self.context.r_bytes, imm=request.imm or bytes(4),
+            wr_id=self.context.r_wr_id))
+
+    def _flush(self, status: WcStatus) -> None:
+        """Complete the WQE that a refused message holds, if it holds one."""
+        if self.wqe is not None:
+            self._complete(Completion(opcode=WcOpcode.RECV, status=status, wr_id=self.wqe.wr_id))
+        elif self.context.r_op == ReceiveOp.SEND:
+            self._complete(Completion(opcode=WcOpcode.RECV, status=status,
+                                      wr_id=self.context.r_wr_id))
+
+    def _complete(self, completion: Completion) -> None:
+        context = self.context
+        completion.qpn = self.qpn
+        completion.src_qpn = context.dest_qpn
+        completion.wqe_index = (context.rq_consume - 1) % WORD
+        written = self.tables.complete(context.recv_cqn, completion)
+        if written is not None:
+            self.completions.append(written)
+
+
+def _answer(context: QpContext, syndrome: int, psn: int) -> bytes:
+    """An acknowledge packet of this QP."""
+    return build(Packet(
+        dst=context.dmac, src=context.smac,
+        vlan=(context.vlan_tci,) if context.flags & QpFlags.VLAN else (),
+        network="ipv6" if context.flags & QpFlags.IPV6 else "ipv4",
+        sgid=context.sip, dgid=context.dip, tclass=context.tclass,
+        flow_label=context.flow_label, hop_limit=context.hop_limit, sport=context.udp_sport,
+        bth={"opcode": opcodes.ACK, "pkey": context.pkey, "dqpn": context.dest_qpn, "psn": psn},
+        extensions={"aeth": {"syndrome": syndrome, "msn": context.msn}}))
