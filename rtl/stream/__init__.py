@@ -2,5 +2,6 @@
 
 from rtl.stream.packet import PacketLayout
 from rtl.stream.skid import SkidBuffer
+from rtl.stream.words import WordSender
 
-__all__ = ["PacketLayout", "SkidBuffer"]
+__all__ = ["PacketLayout", "SkidBuffer", "WordSender"]

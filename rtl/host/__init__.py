@@ -1,0 +1,1 @@
+"""The host interface: structures in host memory, completions, settings."""

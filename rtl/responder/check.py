@@ -1,0 +1,111 @@
+"""The checks that need only the packet and its context: rows 3 to 14 of docs/responder.md."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl.headers import Headers, Kind, Opcode
+from rtl.host.layout import Message, Qpc, QpState, Service
+from rtl.responder.names import Drop, Verdict
+
+_SEND = (Opcode.SEND_FIRST, Opcode.SEND_MIDDLE, Opcode.SEND_LAST, Opcode.SEND_LAST_IMM,
+         Opcode.SEND_ONLY, Opcode.SEND_ONLY_IMM)
+_WRITE = (Opcode.WRITE_FIRST, Opcode.WRITE_MIDDLE, Opcode.WRITE_LAST, Opcode.WRITE_LAST_IMM,
+          Opcode.WRITE_ONLY, Opcode.WRITE_ONLY_IMM)
+_INVALIDATE = (Opcode.SEND_LAST_INV, Opcode.SEND_ONLY_INV)
+_FIRST = (Opcode.SEND_FIRST, Opcode.WRITE_FIRST)
+_MIDDLE = (Opcode.SEND_MIDDLE, Opcode.WRITE_MIDDLE)
+_LAST = (Opcode.SEND_LAST, Opcode.SEND_LAST_IMM, Opcode.WRITE_LAST, Opcode.WRITE_LAST_IMM)
+_IMM = (Opcode.SEND_LAST_IMM, Opcode.SEND_ONLY_IMM, Opcode.WRITE_LAST_IMM, Opcode.WRITE_ONLY_IMM)
+
+
+class Shape(data.Struct):
+    """What an opcode means."""
+
+    send: 1
+    write: 1
+    starts: 1  # FIRST or ONLY
+    ends: 1  # LAST or ONLY
+    imm: 1
+
+
+class PacketCheck(wiring.Component):
+    """Combinational: `headers` and `qpc` in; `verdict`, `drop` (when DROP) and `shape` out."""
+
+    headers: In(Headers)
+    qpc: In(Qpc)
+    verdict: Out(Verdict)
+    drop: Out(Drop)
+    shape: Out(Shape)
+
+    def elaborate(self, platform):
+        m = Module()
+        bth, qpc = self.headers.bth, self.qpc
+        opcode = bth.opcode
+        first, middle, last = (opcode.matches(*group) for group in (_FIRST, _MIDDLE, _LAST))
+        send, write = opcode.matches(*_SEND), opcode.matches(*_WRITE)
+        m.d.comb += [
+            self.shape.send.eq(send),
+            self.shape.write.eq(write),
+            self.shape.starts.eq(~middle & ~last),
+            self.shape.ends.eq(~first & ~middle),
+            self.shape.imm.eq(opcode.matches(*_IMM)),
+        ]
+
+        silent = self._silent_drop(m)
+        wrong = self._wrong_sequence() | self._wrong_length(m, first | middle, last)
+        distance = Signal(24)
+        m.d.comb += distance.eq(bth.psn - qpc.epsn[:24])
+
+        with m.If(silent != Drop.NONE):
+            m.d.comb += [self.verdict.eq(Verdict.DROP), self.drop.eq(silent)]
+        with m.Elif(distance[23]):
+            with m.If(send | write | opcode.matches(*_INVALIDATE)):
+                m.d.comb += self.verdict.eq(Verdict.DUPLICATE)
+            with m.Else():
+                m.d.comb += [self.verdict.eq(Verdict.DROP), self.drop.eq(Drop.DUPLICATE_READ)]
+        with m.Elif(distance != 0):
+            with m.If(qpc.r_nak[0]):
+                m.d.comb += [self.verdict.eq(Verdict.DROP), self.drop.eq(Drop.PSN_GAP)]
+            with m.Else():
+                m.d.comb += self.verdict.eq(Verdict.SEQUENCE_NAK)
+        with m.Elif(~send & ~write):
+            m.d.comb += self.verdict.eq(Verdict.INVALID)
+        with m.Elif(wrong):
+            m.d.comb += self.verdict.eq(Verdict.INVALID)
+        with m.Elif(write & self.shape.starts & ~qpc.access.remote_write):
+            m.d.comb += self.verdict.eq(Verdict.ACCESS)
+        with m.Else():
+            m.d.comb += self.verdict.eq(Mux(send, Verdict.SEND, Verdict.WRITE))
+        return m
+
+    def _silent_drop(self, m):
+        """Rows 3 to 7 (IBTA 9.6.1); the last assignment wins, so the first row comes last."""
+        headers, qpc, drop = self.headers, self.qpc, Signal(Drop)
+        bth = headers.bth
+        with m.If((bth.opcode >= Opcode.READ_RESPONSE_FIRST)
+                  & (bth.opcode <= Opcode.ATOMIC_ACKNOWLEDGE)):
+            m.d.comb += drop.eq(Drop.NO_REQUESTER)
+        with m.If((headers.ip.src != qpc.dip) | (headers.ip.dst != qpc.sip)):
+            m.d.comb += drop.eq(Drop.ADDRESS)
+        with m.If((bth.pkey[:15] != qpc.pkey[:15]) | ~(bth.pkey[15] | qpc.pkey[15])):
+            m.d.comb += drop.eq(Drop.PKEY)
+        with m.If(~qpc.state.matches(QpState.RTR, QpState.RTS, QpState.SQD, QpState.SQE)):
+            m.d.comb += drop.eq(Drop.QP_STATE)
+        with m.If((bth.opcode[5:] != 0) | (qpc.service != Service.RC)
+                  | (headers.kind != Kind.ROCE2)):
+            m.d.comb += drop.eq(Drop.SERVICE)
+        return drop
+
+    def _wrong_sequence(self):
+        """Row 12 (IBTA 9.7.4.1.2)."""
+        shape, r_op = self.shape, self.qpc.r_op
+        continues = (shape.send & (r_op == Message.SEND)) | (shape.write & (r_op == Message.WRITE))
+        return (shape.starts & (r_op != Message.NONE)) | (~shape.starts & ~continues)
+
+    def _wrong_length(self, m, full, last):
+        """Row 13 (IBTA 9.7.4.1.6)."""
+        length = self.headers.payload_length
+        mtu = Signal(14)
+        m.d.comb += mtu.eq(128 << self.qpc.mtu[:3])
+        return (length > mtu) | (full & (length != mtu)) | (last & (length == 0))

@@ -1,0 +1,42 @@
+"""Names of what the responder decides (docs/responder.md)."""
+
+from amaranth.lib import enum
+
+
+class Drop(enum.Enum, shape=4):
+    """Why a packet is dropped in silence; the lower-case name is the counter's."""
+
+    NONE = 0
+    CNP = 1
+    NO_QP = 2
+    CONTEXT_FETCH = 3
+    SERVICE = 4
+    QP_STATE = 5
+    PKEY = 6
+    ADDRESS = 7
+    NO_REQUESTER = 8
+    PSN_GAP = 9
+    DUPLICATE_READ = 10
+
+
+class Verdict(enum.Enum, shape=3):
+    """What the checks on packet and context alone say."""
+
+    DROP = 0
+    DUPLICATE = 1  # acknowledge again, do nothing
+    SEQUENCE_NAK = 2
+    INVALID = 3  # NAK 0x61, error state
+    ACCESS = 4  # NAK 0x62, error state
+    SEND = 5  # go on: a packet of a SEND
+    WRITE = 6  # go on: a packet of an RDMA WRITE
+
+
+class Syndrome(enum.IntEnum, shape=8):
+    """AETH syndromes (IBTA 9.7.5.2, table 44 and 45)."""
+
+    ACK = 0x1F  # no credit limit
+    RNR = 0x20  # | timer
+    PSN_SEQUENCE = 0x60
+    INVALID_REQUEST = 0x61
+    REMOTE_ACCESS = 0x62
+    REMOTE_OPERATIONAL = 0x63

@@ -1,0 +1,443 @@
+"""The responder's control: one verified packet at a time, in the order of docs/responder.md."""
+
+from amaranth.hdl import Module, Mux, Signal, unsigned
+from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from rtl.config import NicConfig
+from rtl.context import CachePort, CacheStatus, Operation
+from rtl.dma import ReadClient, WriteClient
+from rtl.headers import Headers, Kind
+from rtl.host.completion import Completion
+from rtl.host.layout import (MPT_BYTES, QPC_BYTES, RESPONDER_FIELDS, CqeOpcode, CqeStatus, Message,
+                             Qpc, QpState, RecvWqe, byte_mask)
+from rtl.responder.answer import Acknowledge
+from rtl.responder.check import PacketCheck, Shape
+from rtl.responder.names import Drop, Syndrome, Verdict
+from rtl.responder.protect import Permission, Protect
+from rtl.responder.receive_queue import ReceiveQueue, WqeState
+from rtl.stream import PacketLayout
+
+
+class Update(enum.Enum, shape=2):
+    """What becomes of the context."""
+
+    NONE = 0
+    NAKED = 1  # r_nak is set
+    ERROR = 2  # the QP goes to the error state
+    ADVANCE = 3  # the packet was executed
+
+
+class Outcome(data.Struct):
+    """What was decided of the packet at hand."""
+
+    drop: Drop
+    update: Update
+    answer: unsigned(1)
+    syndrome: unsigned(8)
+    psn: unsigned(24)
+    complete: unsigned(1)
+    status: CqeStatus
+
+
+class ResponderEvents(data.Struct):
+    """`valid` pulses once a packet, when it is finished with."""
+
+    valid: unsigned(1)
+    sequence: unsigned(32)  # of the frame
+    qpn: unsigned(24)
+    drop: Drop
+    answered: unsigned(1)
+    updated: unsigned(1)  # `context` was written
+    context: Qpc  # afterwards
+
+
+class ResponderCounters(data.Struct):
+    packets: unsigned(32)
+    answers: unsigned(32)
+    naks: unsigned(32)  # of the answers
+    placed_bytes: unsigned(64)  # payload written to host memory
+    drops: data.ArrayLayout(unsigned(32), 11)  # by `Drop`
+
+
+class Responder(wiring.Component):
+    """Takes verified packets, gives payload writes, completions and acknowledge headers.
+
+    `headers`/`payload`: each packet's headers, and its payload if it has any (IcrcCheck's output).
+    `qpc`, `mpt`: the context caches. `wqe`: receive WQEs. `write`: payload. `completion`: CQEs, offered
+    after the payload's `done`. `answer`: headers for the deparser, without payload.
+
+    One packet is in work at a time; with all hits and a 512-bit beat a WRITE takes 20 cycles + its beats.
+    Order: packets are executed and answered in arrival order. A packet that is refused writes nothing.
+    Idle in the cycle after reset. IBTA 9.7.
+    """
+
+    def __init__(self, config: NicConfig):
+        width = config.data_width
+        super().__init__({
+            "headers": In(stream.Signature(Headers)),
+            "payload": In(stream.Signature(PacketLayout(width))),
+            "qpc": Out(CachePort(config.context.entry_bytes)),
+            "mpt": Out(CachePort(MPT_BYTES)),
+            "wqe": Out(ReadClient(width)),
+            "write": Out(WriteClient(width)),
+            "completion": Out(stream.Signature(Completion)),
+            "answer": Out(stream.Signature(Headers)),
+            "events": Out(ResponderEvents),
+            "counters": Out(ResponderCounters),
+        })
+        self.config = config
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.check = check = PacketCheck()
+        m.submodules.protect = protect = Protect()
+        m.submodules.receive_queue = queue = ReceiveQueue(self.config.data_width)
+        m.submodules.acknowledge = acknowledge = Acknowledge()
+        connect(m, protect.mpt, flipped(self.mpt))
+        connect(m, queue.read, flipped(self.wqe))
+
+        headers = Signal(Headers)
+        qpc = Signal(Qpc)
+        after = Signal(Qpc)  # the context after this packet
+        verdict = Signal(Verdict)
+        shape = Signal(Shape)
+        wqe = Signal(RecvWqe)
+        took_wqe = Signal()
+        address = Signal(64)
+        outcome = Signal(Outcome)
+        placed = Signal()  # the payload has been taken from `payload`
+        bth, length = headers.bth, headers.payload_length
+        expected = qpc.epsn[:24]
+
+        def drop(reason):
+            m.d.sync += [outcome.drop.eq(reason), outcome.update.eq(Update.NONE)]
+
+        def answer(syndrome, psn, update):
+            m.d.sync += [
+                outcome.answer.eq(1),
+                outcome.syndrome.eq(syndrome),
+                outcome.psn.eq(psn),
+                outcome.update.eq(update),
+            ]
+
+        def refuse(syndrome, status):
+            """A NAK that ends the QP; the receive WQE in use, if any, is completed with `status`."""
+            answer(syndrome, expected, Update.ERROR)
+            m.d.sync += [
+                outcome.complete.eq(took_wqe | (qpc.r_op == Message.SEND)),
+                outcome.status.eq(status),
+            ]
+            m.next = "DRAIN"
+
+        def execute():
+            m.d.sync += [
+                outcome.complete.eq(shape.ends & (shape.send | shape.imm)),
+                outcome.status.eq(CqeStatus.SUCCESS),
+                outcome.answer.eq(bth.ackreq),
+                outcome.syndrome.eq(Syndrome.ACK),
+                outcome.psn.eq(bth.psn),
+                outcome.update.eq(Update.ADVANCE),
+            ]
+            m.next = "DRAIN"
+
+        left = Signal(32)  # before this packet's payload
+        m.d.comb += left.eq(qpc.r_left)
+        with m.If(shape.starts):
+            m.d.comb += left.eq(Mux(shape.send, wqe.length, headers.reth.length))
+        key, va = Signal(32), Signal(64)
+        m.d.comb += [key.eq(qpc.r_key), va.eq(qpc.r_va)]
+        with m.If(shape.starts):
+            m.d.comb += [
+                key.eq(Mux(shape.send, wqe.lkey, headers.reth.rkey)),
+                va.eq(Mux(shape.send, wqe.va, headers.reth.va)),
+            ]
+        # The first packet of a WRITE answers for the whole message, every packet for its own bytes.
+        whole = shape.write & shape.starts
+        m.d.comb += [
+            check.headers.eq(headers),
+            check.qpc.eq(qpc),
+            protect.i.p.key.eq(key),
+            protect.i.p.pd.eq(qpc.pd),
+            protect.i.p.va.eq(va),
+            protect.i.p.length.eq(Mux(whole, headers.reth.length, length)),
+            protect.i.p.remote.eq(shape.write),
+            queue.i.p.base.eq(qpc.rq_base),
+            queue.i.p.log_size.eq(qpc.rq_log_size),
+            queue.i.p.index.eq(qpc.rq_consume),
+            self.write.request.p.address.eq(address),
+            self.write.request.p.length.eq(length),
+            self.write.data.p.eq(self.payload.p),
+            self.qpc.request.p.key.eq(bth.dqpn),
+            self.qpc.request.p.data.eq(after),
+        ]
+        self._context_after(m, headers, qpc, after, outcome, shape, wqe, took_wqe, key, va, left)
+        self._completion(m, headers, qpc, after, outcome, shape, wqe, took_wqe)
+        m.d.comb += [
+            acknowledge.qpc.eq(qpc),
+            acknowledge.sequence.eq(headers.sequence),
+            acknowledge.psn.eq(outcome.psn),
+            acknowledge.msn.eq(after.msn),
+            acknowledge.syndrome.eq(outcome.syndrome),
+            self.answer.p.eq(acknowledge.headers),
+        ]
+
+        acquired = self.qpc.response.p
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += self.headers.ready.eq(1)
+                with m.If(self.headers.valid):
+                    m.d.sync += [headers.eq(self.headers.p), outcome.eq(0), placed.eq(0),
+                                 took_wqe.eq(0)]
+                    m.next = "ACQUIRE"
+
+            with m.State("ACQUIRE"):
+                with m.If(headers.kind == Kind.CNP):
+                    drop(Drop.CNP)
+                    m.next = "FORGET"
+                with m.Else():
+                    m.d.comb += [
+                        self.qpc.request.valid.eq(1),
+                        self.qpc.request.p.op.eq(Operation.ACQUIRE),
+                    ]
+                    with m.If(self.qpc.request.ready):
+                        m.next = "CONTEXT"
+
+            with m.State("CONTEXT"):
+                with m.If(self.qpc.response.valid & (acquired.op == Operation.ACQUIRE)):
+                    m.d.sync += qpc.eq(acquired.data[:8 * QPC_BYTES])
+                    m.next = "CHECK"
+                    with m.If(acquired.status != CacheStatus.OK):
+                        drop(Mux(acquired.status == CacheStatus.BAD_KEY, Drop.NO_QP,
+                                 Drop.CONTEXT_FETCH))
+                        m.next = "FORGET"
+
+            with m.State("CHECK"):
+                m.d.sync += [verdict.eq(check.verdict), shape.eq(check.shape)]
+                drop(check.drop)
+                m.next = "DECIDE"
+
+            with m.State("DECIDE"):
+                with m.Switch(verdict):
+                    with m.Case(Verdict.DROP):
+                        m.next = "DRAIN"
+                    with m.Case(Verdict.DUPLICATE):
+                        answer(Syndrome.ACK, expected - 1, Update.NONE)
+                        m.next = "DRAIN"
+                    with m.Case(Verdict.SEQUENCE_NAK):
+                        answer(Syndrome.PSN_SEQUENCE, expected, Update.NAKED)
+                        m.next = "DRAIN"
+                    with m.Case(Verdict.INVALID):
+                        refuse(Syndrome.INVALID_REQUEST, CqeStatus.REM_INV_REQ_ERR)
+                    with m.Case(Verdict.ACCESS):
+                        refuse(Syndrome.REMOTE_ACCESS, CqeStatus.REM_ACCESS_ERR)
+                    with m.Case(Verdict.SEND):
+                        m.next = "BUFFER"
+                        with m.If(shape.starts):
+                            m.next = "WQE_REQUEST"
+                    with m.Case(Verdict.WRITE):
+                        m.next = "WRITE_LENGTH"
+                        with m.If(shape.starts & (headers.reth.length != 0)):
+                            m.next = "PROTECT"
+
+            # Row 16. The range of a first packet has been checked by now, that of others is next.
+            with m.State("WRITE_LENGTH"):
+                with m.If(Mux(shape.ends, length != left, length >= left)):
+                    refuse(Syndrome.INVALID_REQUEST, CqeStatus.REM_INV_REQ_ERR)
+                with m.Elif(~shape.starts):
+                    m.next = "PROTECT"
+                with m.Elif(shape.imm):
+                    m.next = "WQE_REQUEST"
+                with m.Else():
+                    m.next = "PLACE"
+
+            with m.State("WQE_REQUEST"):
+                m.d.comb += queue.i.valid.eq(1)
+                with m.If(queue.i.ready):
+                    m.next = "WQE"
+
+            with m.State("WQE"):
+                m.d.comb += queue.o.ready.eq(1)
+                with m.If(queue.o.valid):
+                    m.d.sync += wqe.eq(queue.o.p.wqe)
+                    with m.If(queue.o.p.state == WqeState.EMPTY):
+                        answer(Syndrome.RNR | qpc.min_rnr_timer[:5], expected, Update.NAKED)
+                        m.next = "DRAIN"
+                    with m.Elif((queue.o.p.state == WqeState.FAILED)
+                                | (queue.o.p.wqe.sge_count > 1)):
+                        answer(Syndrome.REMOTE_OPERATIONAL, expected, Update.ERROR)
+                        m.next = "DRAIN"
+                    with m.Else():
+                        m.d.sync += took_wqe.eq(1)
+                        with m.If(queue.o.p.wqe.sge_count == 0):
+                            m.d.sync += wqe.length.eq(0)
+                        m.next = "PLACE"
+                        with m.If(shape.send):
+                            m.next = "BUFFER"
+
+            with m.State("BUFFER"):
+                with m.If(length > left):
+                    refuse(Syndrome.INVALID_REQUEST, CqeStatus.LOC_LEN_ERR)
+                with m.Elif(length == 0):
+                    m.next = "PLACE"
+                with m.Else():
+                    m.next = "PROTECT"
+
+            with m.State("PROTECT"):
+                m.d.comb += protect.i.valid.eq(1)
+                with m.If(protect.i.ready):
+                    m.next = "PERMISSION"
+
+            with m.State("PERMISSION"):
+                m.d.comb += protect.o.ready.eq(1)
+                m.d.sync += address.eq(protect.o.p.address)
+                with m.If(protect.o.valid):
+                    with m.If(protect.o.p.permission == Permission.UNKNOWN):
+                        refuse(Syndrome.REMOTE_OPERATIONAL, CqeStatus.REM_OP_ERR)
+                    with m.Elif(protect.o.p.permission == Permission.REFUSED):
+                        with m.If(shape.send):
+                            refuse(Syndrome.REMOTE_OPERATIONAL, CqeStatus.LOC_PROT_ERR)
+                        with m.Else():
+                            refuse(Syndrome.REMOTE_ACCESS, CqeStatus.REM_ACCESS_ERR)
+                    with m.Elif(whole):
+                        m.next = "WRITE_LENGTH"
+                    with m.Elif(shape.write & shape.imm):
+                        m.next = "WQE_REQUEST"
+                    with m.Else():
+                        m.next = "PLACE"
+
+            with m.State("PLACE"):
+                with m.If(length == 0):
+                    execute()
+                with m.Else():
+                    m.d.comb += self.write.request.valid.eq(1)
+                    with m.If(self.write.request.ready):
+                        m.next = "DATA"
+
+            with m.State("DATA"):
+                m.d.comb += [
+                    self.write.data.valid.eq(self.payload.valid),
+                    self.payload.ready.eq(self.write.data.ready),
+                ]
+                m.d.sync += placed.eq(1)
+                with m.If(self.payload.valid & self.payload.ready & self.payload.p.last):
+                    m.next = "DONE"
+
+            with m.State("DONE"):
+                m.d.comb += self.write.done.ready.eq(1)
+                with m.If(self.write.done.valid):
+                    m.d.sync += self.counters.placed_bytes.eq(self.counters.placed_bytes + length)
+                    execute()
+
+            # Payload of a packet that was not executed is thrown away.
+            with m.State("DRAIN"):
+                m.d.comb += self.payload.ready.eq((length != 0) & ~placed)
+                with m.If((length == 0) | placed | (self.payload.valid & self.payload.p.last)):
+                    m.next = "COMMIT"
+
+            with m.State("COMMIT"):
+                m.d.comb += [
+                    self.qpc.request.valid.eq(1),
+                    self.qpc.request.p.op.eq(Operation.COMMIT),
+                    self.qpc.request.p.mask.eq(Mux(outcome.update == Update.NONE, 0,
+                                                   byte_mask(Qpc, RESPONDER_FIELDS))),
+                ]
+                with m.If(self.qpc.request.ready):
+                    m.next = "COMPLETE"
+
+            with m.State("COMPLETE"):
+                m.d.comb += self.completion.valid.eq(outcome.complete)
+                with m.If(self.completion.ready | ~outcome.complete):
+                    m.next = "ANSWER"
+
+            with m.State("ANSWER"):
+                m.d.comb += self.answer.valid.eq(outcome.answer)
+                with m.If(self.answer.ready | ~outcome.answer):
+                    self._finish(m, headers, outcome, after)
+                    m.next = "IDLE"
+
+            # As DRAIN and COMMIT, but there is no context to give back.
+            with m.State("FORGET"):
+                m.d.comb += self.payload.ready.eq(length != 0)
+                with m.If((length == 0) | (self.payload.valid & self.payload.p.last)):
+                    self._finish(m, headers, outcome, after)
+                    m.next = "IDLE"
+
+        # Answers to commits carry nothing that is needed.
+        m.d.comb += self.qpc.response.ready.eq(1)
+        return m
+
+    def _finish(self, m, headers, outcome, after):
+        counters = self.counters
+        m.d.comb += [
+            self.events.valid.eq(1),
+            self.events.sequence.eq(headers.sequence),
+            self.events.qpn.eq(headers.bth.dqpn),
+            self.events.drop.eq(outcome.drop),
+            self.events.answered.eq(outcome.answer),
+            self.events.updated.eq(outcome.update != Update.NONE),
+            self.events.context.eq(after),
+        ]
+        m.d.sync += [
+            counters.packets.eq(counters.packets + 1),
+            counters.answers.eq(counters.answers + outcome.answer),
+            counters.naks.eq(counters.naks
+                             + (outcome.answer & (outcome.syndrome != Syndrome.ACK))),
+        ]
+        with m.Switch(outcome.drop):
+            for reason in Drop:
+                with m.Case(reason):
+                    count = counters.drops[reason.value]
+                    m.d.sync += count.eq(count + (reason is not Drop.NONE))
+
+    def _context_after(self, m, headers, qpc, after, outcome, shape, wqe, took_wqe, key, va, left):
+        """docs/responder.md, Receive state."""
+        length = headers.payload_length
+        m.d.comb += after.eq(qpc)
+        with m.Switch(outcome.update):
+            with m.Case(Update.NAKED):
+                m.d.comb += after.r_nak.eq(1)
+            with m.Case(Update.ERROR):
+                m.d.comb += [
+                    after.state.eq(QpState.ERR),
+                    after.rq_consume.eq(qpc.rq_consume + took_wqe),
+                ]
+            with m.Case(Update.ADVANCE):
+                epsn, msn = Signal(24), Signal(24)
+                m.d.comb += [
+                    epsn.eq(qpc.epsn + 1),
+                    msn.eq(qpc.msn + shape.ends),
+                    after.epsn.eq(epsn),
+                    after.msn.eq(msn),
+                    after.r_nak.eq(0),
+                    after.rq_consume.eq(qpc.rq_consume + took_wqe),
+                    after.r_key.eq(key),
+                    after.r_va.eq(va + length),
+                    after.r_left.eq(left - length),
+                    after.r_bytes.eq(Mux(shape.starts, 0, qpc.r_bytes) + length),
+                    after.r_op.eq(Mux(shape.ends, Message.NONE,
+                                      Mux(shape.send, Message.SEND, Message.WRITE))),
+                ]
+                with m.If(took_wqe):
+                    m.d.comb += after.r_wr_id.eq(wqe.wr_id)
+
+    def _completion(self, m, headers, qpc, after, outcome, shape, wqe, took_wqe):
+        item = self.completion.p
+        cqe = item.cqe
+        success = outcome.status == CqeStatus.SUCCESS
+        m.d.comb += [
+            item.cqn.eq(qpc.recv_cqn),
+            cqe.qpn.eq(headers.bth.dqpn),
+            cqe.opcode.eq(Mux(shape.write & shape.imm, CqeOpcode.RECV_WRITE_IMM, CqeOpcode.RECV)),
+            cqe.status.eq(outcome.status),
+            cqe.wr_id.eq(Mux(took_wqe, wqe.wr_id, qpc.r_wr_id)),
+            cqe.src_qpn.eq(qpc.dest_qpn),
+            # The WQE in use is the last one that was consumed, this packet's own included.
+            cqe.wqe_index.eq(after.rq_consume - 1),
+        ]
+        with m.If(success):
+            m.d.comb += [
+                cqe.byte_len.eq(after.r_bytes),
+                cqe.imm.eq(Mux(shape.imm, headers.immdt, 0)),
+                cqe.flags.eq(shape.imm | (headers.bth.se << 1)),
+            ]
