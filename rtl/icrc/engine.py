@@ -145,7 +145,9 @@ class IcrcEngine(wiring.Component):
                 def cut(whole, start=start):
                     return whole >> 8 * start & (1 << width) - 1
 
-                changed = Cat(self._changed(info, at) for at in range(start, start + beat_bytes))
+                changed = Signal(beat_bytes)  # a signal, since `_bytes` would repeat an expression
+                m.d.comb += changed.eq(Cat(
+                    self._changed(info, at) for at in range(start, start + beat_bytes)))
                 with m.Case(beat):
                     m.d.comb += ones.eq(variant | _bytes(changed))
                     with m.Switch(info.l3_offset):

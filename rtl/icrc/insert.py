@@ -92,7 +92,9 @@ class IcrcInsert(wiring.Component):
         # byte j of the ICRC belongs to the lane that is j - left modulo 4
         turned = (Cat(results.r_data, results.r_data) << (head.left[:2] << 3))[32:64]
         lanes = turned.replicate(beat_bytes // 4)
-        here = Cat((bit & head.near).replicate(8) for bit in window)
+        near = Signal(beat_bytes)
+        m.d.comb += near.eq(window & head.near.replicate(beat_bytes))
+        here = Cat(bit.replicate(8) for bit in near)
         free = ~self.o.valid | self.o.ready
         go = waiting.r_rdy & (results.r_rdy | ~head.near)
         m.d.comb += [
