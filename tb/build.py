@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -90,22 +91,48 @@ def check_simulator(simulator: str) -> None:
 
 
 def _runner(simulator: str) -> Any:
-    from cocotb_tools.runner import get_runner
-    if simulator == "verilator":
-        _use_verilator()
-    return get_runner(simulator)
+    from cocotb_tools.runner import Icarus, Verilator
+    if simulator == "icarus":
+        return Icarus()
+    _use_verilator()
+
+    class PortsOnly(Verilator):
+        """Without the flag that keeps every signal of the design reachable, which makes it slow.
+        `_ports_file` names the top's ports, and a bench touches nothing else."""
+
+        def _build_command(self) -> list[Any]:
+            first, *rest = super()._build_command()
+            return [[word for word in first if word not in ("--public-flat-rw", "--trace")], *rest]
+
+    return PortsOnly()
 
 
-def _build_args(simulator: str, waves: bool) -> list[str]:
+def _ports_file(top: str, source: Path, folder: Path) -> Path:
+    """A Verilator control file that keeps the top's ports reachable."""
+    header = re.search(rf"^module {top}\((.*?)\);", source.read_text(), re.MULTILINE | re.DOTALL)
+    if header is None:
+        raise BuildError(f"{source}: no module {top}")
+    path = folder / "ports.vlt"
+    path.write_text("`verilator_config\n" + "".join(
+        f'public_flat_rw -module "{top}" -var "{name.strip()}"\n'
+        for name in header[1].split(",")))
+    return path
+
+
+def _build_args(simulator: str, waves: str | None) -> list[str]:
     if simulator == "icarus":
         return ["-g2005-sv"]
     args = ["-O3", "--x-assign", "unique", "--x-initial", "unique", "-Wno-fatal", "-Wno-lint",
             "-CFLAGS", "-O2"]
-    return args + (["--trace-fst", "--trace-structs"] if waves else [])
+    return args + ([f"--trace-{waves}", "--trace-structs"] if waves else [])
 
 
-def build(top: str, source: Path, simulator: str = "verilator", *, waves: bool = False) -> Path:
-    """Compile `source` and return the build folder (cached by content)."""
+def build(top: str, source: Path, simulator: str = "verilator", *,
+          waves: str | None = None) -> Path:
+    """Compile `source` and return the build folder (cached by content).
+
+    `waves`: "fst" or "vcd" for a build that can write that.
+    """
     check_simulator(simulator)
     args = _build_args(simulator, waves)
     tool = version("verilator") if simulator == "verilator" else shutil.which("iverilog")
@@ -118,8 +145,11 @@ def build(top: str, source: Path, simulator: str = "verilator", *, waves: bool =
         folder.mkdir(parents=True)
         runner = _runner(simulator)
         try:
-            runner.build(sources=[source], hdl_toplevel=top, build_dir=folder, build_args=args,
-                         timescale=("1ns", "1ps"), always=True, waves=waves,
+            sources = [source]
+            if simulator == "verilator":
+                sources.insert(0, _ports_file(top, source, folder))
+            runner.build(sources=sources, hdl_toplevel=top, build_dir=folder, build_args=args,
+                         timescale=("1ns", "1ps"), always=True, waves=bool(waves),
                          log_file=folder / "build.log")
         except (Exception, SystemExit) as error:
             log = folder / "build.log"
@@ -134,13 +164,14 @@ def build(top: str, source: Path, simulator: str = "verilator", *, waves: bool =
 
 
 def run(top: str, folder: Path, module: str, simulator: str = "verilator", *,
-        job: dict[str, Any] | None = None, seed: int = 1, waves: bool = False,
+        job: dict[str, Any] | None = None, seed: int = 1, waves: Path | None = None,
         testcase: str | None = None, env: dict[str, str] | None = None,
         quiet: bool = True) -> dict[str, Any]:
     """Run the cocotb tests of `module` on a build; raises `AssertionError` when one fails.
 
     `job` reaches the bench as `tb.build.read_job()`; what the bench gives to `write_result()`
-    comes back. Working files stay in a folder of their own that is removed afterwards.
+    comes back. Working files stay in a folder of their own that is removed afterwards. `waves` is
+    where the waveform goes; the build must have been made for its suffix.
     """
     from cocotb_tools.check_results import get_results
     work = Path(tempfile.mkdtemp(prefix="rnic-"))
@@ -151,14 +182,23 @@ def run(top: str, folder: Path, module: str, simulator: str = "verilator", *,
                  "PYTHONPATH": str(ROOT), "COCOTB_LOG_LEVEL": "WARNING" if quiet else "INFO",
                  **(env or {})}
         log = work / "run.log"
-        results = runner.test(
-            hdl_toplevel=top, hdl_toplevel_lang="verilog", test_module=module, build_dir=folder, test_dir=work, seed=seed,
-            results_xml=str(work / "results.xml"), extra_env=extra, waves=waves,
-            testcase=testcase, timescale=("1ns", "1ps"), log_file=log if quiet else None)
-        tests, failed = get_results(results)
+        results = work / "results.xml"
+        with contextlib.suppress(SystemExit):  # raised for failed tests; `get_results` has them
+            runner.test(
+                hdl_toplevel=top, hdl_toplevel_lang="verilog", test_module=module,
+                build_dir=folder, test_dir=work, seed=seed, results_xml=str(results),
+                extra_env=extra, waves=waves is not None, testcase=testcase,
+                plusargs=[f"+dumpfile_path={work / 'dump.fst'}"] if waves else [],
+                timescale=("1ns", "1ps"), log_file=log if quiet else None)
+        try:
+            tests, failed = get_results(results)
+        except RuntimeError:
+            tests, failed = 0, 0
         if failed or not tests:
             text = log.read_text(errors="replace") if log.exists() else ""
             raise AssertionError(f"{module}: {failed} of {tests} tests failed\n{text[-6000:]}")
+        if waves:
+            shutil.move(next(work.glob("dump.*")), waves)
         result = work / "result.json"
         return json.loads(result.read_text()) if result.exists() else {}
     finally:
@@ -170,7 +210,9 @@ def simulate(top: str, key: object, generate: Callable[[], str], module: str,
     """`verilog`, `build` and `run` in one; what most tests call."""
     started = time.monotonic()
     source = verilog(top, key, generate)
-    folder = build(top, source, simulator, waves=options.get("waves", False))
+    waves = options.get("waves")
+    folder = build(top, source, simulator,
+                   waves=waves.suffix.removeprefix(".") if waves else None)
     built = time.monotonic()
     result = run(top, folder, module, simulator, **options)
     result["wall_s"] = {"build": round(built - started, 3),
