@@ -1,0 +1,94 @@
+"""A capture seen as two hosts' traffic: every frame parsed once, and how a host sends."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sim.wire import opcodes
+from sim.wire.capture import read_capture
+from sim.wire.codec import RDMA_KINDS, Report, mac_bytes, parse
+
+VLAN_TYPE = b"\x81\x00"
+RESPONSES = range(opcodes.READ_RESP_FIRST, opcodes.ATOMIC_ACK + 1)
+
+
+class Seen(NamedTuple):
+    """Frame `number` (1-based) of a capture and what the parser says of it."""
+
+    number: int
+    data: bytes
+    report: Report
+
+    @property
+    def is_rdma(self) -> bool:
+        """A RoCE packet without a fault."""
+        return self.report["kind"] in RDMA_KINDS and self.report["error"] is None
+
+    @property
+    def is_answer(self) -> bool:
+        """What an RC responder sends."""
+        return self.is_rdma and self.report["bth"]["opcode"] in RESPONSES
+
+    @property
+    def opcode(self) -> int:
+        return self.report["bth"]["opcode"]
+
+    @property
+    def dqpn(self) -> int:
+        return self.report["bth"]["dqpn"]
+
+    @property
+    def psn(self) -> int:
+        return self.report["bth"]["psn"]
+
+
+def read_traffic(path: str | Path) -> list[Seen]:
+    return [Seen(number, frame.data, parse(frame.data, number))
+            for number, frame in enumerate(read_capture(path), 1)]
+
+
+def addressed_to(traffic: Iterable[Seen], mac: str) -> list[Seen]:
+    """Frames that a NIC with this address takes in: its own and the others' group frames."""
+    own = mac_bytes(mac)
+    return [seen for seen in traffic if len(seen.data) >= 14
+            and (seen.data[:6] == own or (seen.data[0] & 1 and seen.data[6:12] != own))]
+
+
+class Manner(NamedTuple):
+    """What a host puts into its packets of one QP and nothing in the protocol settles."""
+
+    udp_sport: int
+    hop_limit: int
+    flow_label: int
+    tclass: int
+    vlan_tci: int | None
+
+    @classmethod
+    def of(cls, frames: list[Seen]) -> "Manner | None":
+        """As the frames have it, the most frequent value of each; None without frames."""
+        if not frames:
+            return None
+        return cls(_most(frames, lambda seen: seen.report["udp"]["sport"]),
+                   _most(frames, lambda seen: seen.report["ip"]["ttl"]),
+                   _most(frames, _flow_label), _most(frames, _tclass), _most(frames, _vlan_tci))
+
+
+def _most(frames: list[Seen], value: Callable[[Seen], Any]) -> Any:
+    return Counter(map(value, frames)).most_common(1)[0][0]
+
+
+def _tclass(seen: Seen) -> int:
+    return seen.report["ip"]["dscp"] << 2 | seen.report["ip"]["ecn"]
+
+
+def _vlan_tci(seen: Seen) -> int | None:
+    tagged = seen.data[12:14] == VLAN_TYPE
+    return int.from_bytes(seen.data[14:16], "big") if tagged else None
+
+
+def _flow_label(seen: Seen) -> int:
+    if seen.report["ip"]["version"] != 6:
+        return 0
+    start = 14 + 4 * len(seen.report["eth"]["vlan"])
+    return int.from_bytes(seen.data[start:start + 4], "big") & 0xFFFFF
