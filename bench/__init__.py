@@ -1,0 +1,13 @@
+"""Benchmarks: what the RTL reaches, measured in co-simulation, against its targets.
+
+A benchmark is a function in a module of this folder, entered in `BENCHES`. It takes `Settings`
+and gives rows {bench, config, metric, unit, value, target, ok}; `target` and `ok` are None
+where there is no target. Times are of the machine that ran it; figures in cycles hold anywhere.
+"""
+
+from bench.row import AGREED, Row, Settings
+from bench.simulate import simulate
+
+BENCHES = {"simulate": simulate}
+
+__all__ = ["AGREED", "BENCHES", "Row", "Settings"]
