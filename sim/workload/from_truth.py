@@ -7,7 +7,14 @@ from sim.golden.layout import MrAccess, QpAccess, QpContext, QpFlags, Service, S
 from sim.wire.codec import gid_bytes, mac_bytes
 from sim.workload.host_setup import PD, HostSetup, Receive
 from sim.workload.scenario import Frame, Region, Scenario
-from sim.workload.traffic import Manner, Seen, addressed_to, read_traffic
+from sim.workload.traffic import (
+    Manner,
+    Seen,
+    WqeUse,
+    addressed_to,
+    read_traffic,
+    wqe_uses,
+)
 from sim.workload.truth import Truth, TruthError, misfit, read_truth
 
 MTU_CODE = {256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5}
@@ -40,20 +47,20 @@ def _scenario(name: str, truth: Truth, traffic: list[Seen], entry_bytes: int) ->
     _check_fit(truth, traffic)
     setup = HostSetup(entry_bytes)
     _add_regions(setup, truth)
-    sent = [seen for seen in traffic
-            if seen.is_rdma and seen.report["eth"]["src"] == truth.mac("A")]
     notes: list[str] = []
     for connection in truth.fields["connections"]:
-        _add_connection(setup, truth, connection, sent, notes)
+        _add_connection(setup, truth, connection, traffic, notes)
     settings = setup.finish()
     return Scenario(
         name=name, source="truth", notes=notes,
         frames=[Frame(seen.number, seen.data)
                 for seen in addressed_to(traffic, truth.mac("A"))],
-        answers=[Frame(seen.number, seen.data) for seen in sent if seen.is_answer],
+        answers=[Frame(seen.number, seen.data) for seen in _sent(truth, traffic, "A")
+                 if seen.is_answer],
         memory=setup.memory, settings=settings,
         regions=[Region(region.id, region.va, region.length, region.final)
                  for region in truth.regions],
+        posts=setup.posts,
         qpns=sorted(connection["A"]["qpn"] for connection in truth.fields["connections"]),
         entry_bytes=entry_bytes)
 
@@ -95,9 +102,10 @@ def _access(text: str, names: dict[str, Any], none: Any) -> Any:
 
 
 def _add_connection(setup: HostSetup, truth: Truth, connection: dict[str, Any],
-                    sent: list[Seen], notes: list[str]) -> None:
+                    traffic: list[Seen], notes: list[str]) -> None:
     ours, theirs = connection["A"], connection["B"]
-    manner = Manner.of([seen for seen in sent if seen.dqpn == theirs["qpn"]])
+    sent = _sent(truth, traffic, "A", theirs["qpn"])
+    manner = Manner.of(sent)
     if manner is None:
         notes.append(f"QP {ours['qpn']}: host A sent nothing on it; its UDP source port is taken "
                      f"as {DEFAULT_SPORT}, its hop limit as {DEFAULT_HOP_LIMIT}")
@@ -119,7 +127,16 @@ def _add_connection(setup: HostSetup, truth: Truth, connection: dict[str, Any],
         max_dest_rd_atomic=ours.get("max_dest_rd_atomic") or 0, flow_label=manner.flow_label,
         dip=gid_bytes(connection["ip"]["B"]), sip=gid_bytes(connection["ip"]["A"]),
         epsn=ours.get("rq_psn") or 0)
-    setup.add_qp(ours["qpn"], context, _receives(truth, connection))
+    requests = _sent(truth, traffic, "B", ours["qpn"])
+    uses = wqe_uses(requests, sent, context.epsn)
+    setup.add_qp(ours["qpn"], context, _receives(truth, connection, uses))
+
+
+def _sent(truth: Truth, traffic: list[Seen], host: str, dqpn: int | None = None) -> list[Seen]:
+    """RoCE packets of a host, to one QP or to all."""
+    return [seen for seen in traffic
+            if seen.is_rdma and seen.report["eth"]["src"] == truth.mac(host)
+            and dqpn in (None, seen.dqpn)]
 
 
 def _vlan_tci(connection: dict[str, Any], manner: Manner) -> int | None:
@@ -131,8 +148,21 @@ def _vlan_tci(connection: dict[str, Any], manner: Manner) -> int | None:
     return vlan or None
 
 
-def _receives(truth: Truth, connection: dict[str, Any]) -> list[Receive]:
+def _receives(truth: Truth, connection: dict[str, Any], uses: list[WqeUse]) -> list[Receive]:
     lkeys = {region.id: region.lkey for region in truth.regions}
     ours = [receive for receive in connection["receives"] if receive["host"] == "A"]
-    return [Receive(index, receive["va"], receive["length"], lkeys[receive["mr"]])
+    return [Receive(index, receive["va"], receive["length"], lkeys[receive["mr"]],
+                    _post_time(receive, uses[index] if index < len(uses) else None))
             for index, receive in enumerate(ours)]
+
+
+def _post_time(receive: dict[str, Any], use: WqeUse | None) -> int:
+    """The frame that a receive must be there for; 0 when it may have been there all the time.
+
+    A barrier (posted_before_frame) comes before every request that needs the receive, so that
+    such a one may lie there from the start: WQEs are used in order.
+    """
+    marker = receive.get("posted_just_before_frame")
+    if marker is None or (use is not None and use.refusals == 0):
+        return 0
+    return marker if use is None or use.frame is None else use.frame

@@ -14,6 +14,7 @@ from sim.golden.layout import (
     owner_bit,
 )
 from sim.golden.memory import HostMemory
+from sim.workload.scenario import Post
 
 PAGE = 4096
 FIRST_FREE = 0x1_0000_0000  # addresses below 4 GiB stay unused
@@ -25,6 +26,7 @@ class Receive(NamedTuple):
     va: int
     length: int
     lkey: int
+    before_frame: int = 0  # posted just before that frame; 0: before all traffic
 
 
 @dataclass
@@ -41,6 +43,7 @@ class HostSetup:
     def __init__(self, entry_bytes: int = 256) -> None:
         self.entry_bytes = entry_bytes
         self.memory = HostMemory()
+        self.posts: list[Post] = []  # receives posted later, filled in by `finish`
         self._regions: dict[int, MemoryRegion] = {}  # by MPT index
         self._qps: dict[int, _QueuePair] = {}
         self._taken: list[tuple[int, int]] = []  # [start, end)
@@ -85,7 +88,7 @@ class HostSetup:
         self._qps[qpn] = _QueuePair(context, receives, spare, room)
 
     def finish(self) -> Settings:
-        """Write everything; the caller goes on with `memory`."""
+        """Write everything; the caller goes on with `memory` and `posts`."""
         settings = Settings(
             qpc=self._table(max(self._qps, default=0) + 1, self.entry_bytes),
             mpt=self._table(max(self._regions, default=0) + 1, MemoryRegion.SIZE),
@@ -94,10 +97,11 @@ class HostSetup:
             self.memory.write(settings.mpt.base + index * region.SIZE, bytes(region))
         for cqn, (qpn, qp) in enumerate(sorted(self._qps.items())):
             self._write_completion_queue(settings.cqc.base + cqn * CompletionQueue.SIZE, qp)
-            self._write_receive_queue(qp)
+            self._write_receive_queue(qpn, qp)
             qp.context.recv_cqn = cqn
             slot = bytes(qp.context).ljust(self.entry_bytes, b"\0")
             self.memory.write(settings.qpc.base + qpn * self.entry_bytes, slot)
+        self.posts.sort()
         return settings
 
     def _table(self, entries: int, entry_bytes: int) -> Table:
@@ -109,7 +113,7 @@ class HostSetup:
         base = self.allocate(64 << log_size)
         self.memory.write(address, bytes(CompletionQueue(base=base, log_size=log_size)))
 
-    def _write_receive_queue(self, qp: _QueuePair) -> None:
+    def _write_receive_queue(self, qpn: int, qp: _QueuePair) -> None:
         context = qp.context
         context.rq_log_size = log2_up(len(qp.receives) + qp.spare)
         context.rq_base = self.allocate(ReceiveWqe.SIZE << context.rq_log_size)
@@ -119,7 +123,11 @@ class HostSetup:
             wqe = ReceiveWqe(owner=owner_bit(index, context.rq_log_size), sge_count=1,
                              wr_id=receive.wr_id, va=receive.va, length=receive.length,
                              lkey=receive.lkey)
-            self.memory.write(context.rq_base + ReceiveWqe.SIZE * slot, bytes(wqe))
+            address = context.rq_base + ReceiveWqe.SIZE * slot
+            if receive.before_frame:
+                self.posts.append(Post(receive.before_frame, qpn, address, bytes(wqe)))
+            else:
+                self.memory.write(address, bytes(wqe))
 
 
 def log2_up(count: int) -> int:

@@ -21,6 +21,16 @@ class Region(NamedTuple):
     final: bytes | None = None
 
 
+class Post(NamedTuple):
+    """What the host writes while traffic runs: `data` to `address`, before frame `frame_number`
+    goes in and after all that the frames before it did."""
+
+    frame_number: int
+    qpn: int
+    address: int
+    data: bytes
+
+
 @dataclass(kw_only=True)
 class Scenario:
     name: str
@@ -31,5 +41,6 @@ class Scenario:
     memory: HostMemory  # the initial one: copy() before use
     settings: Settings
     regions: list[Region]
+    posts: list[Post] = field(default_factory=list)  # in order of frame_number
     qpns: list[int]
     entry_bytes: int = 256  # of a QPC slot

@@ -10,6 +10,9 @@ from sim.wire.capture import read_capture
 from sim.wire.codec import RDMA_KINDS, Report, mac_bytes, parse
 
 VLAN_TYPE = b"\x81\x00"
+HALF = 1 << 23  # half the PSN space
+TAKES_WQE = {opcodes.SEND_FIRST, opcodes.SEND_ONLY, opcodes.SEND_ONLY_IMM, opcodes.SEND_ONLY_INV,
+             opcodes.WRITE_LAST_IMM, opcodes.WRITE_ONLY_IMM}
 RESPONSES = range(opcodes.READ_RESP_FIRST, opcodes.ATOMIC_ACK + 1)
 
 
@@ -53,6 +56,46 @@ def addressed_to(traffic: Iterable[Seen], mac: str) -> list[Seen]:
     own = mac_bytes(mac)
     return [seen for seen in traffic if len(seen.data) >= 14
             and (seen.data[:6] == own or (seen.data[0] & 1 and seen.data[6:12] != own))]
+
+
+class WqeUse(NamedTuple):
+    """A request PSN that takes a receive WQE, and when that WQE was there."""
+
+    psn: int
+    refusals: int  # RNR NAKs that it got
+    frame: int | None  # the request that found the WQE; None if none came after the last RNR NAK
+
+
+def wqe_uses(requests: Iterable[Seen], answers: Iterable[Seen], epsn: int) -> list[WqeUse]:
+    """The receive WQEs of one QP in the order of use, so use `i` is of WQE `i`.
+
+    A requester repeats a request only after it has got the RNR NAK, so the WQE was found by the
+    first repetition that comes after the last RNR NAK.
+    """
+    arrivals: dict[int, list[int]] = {}
+    for seen in requests:
+        if seen.opcode in TAKES_WQE and relative_psn(seen.psn, epsn) >= 0:
+            arrivals.setdefault(seen.psn, []).append(seen.number)
+    refusals: dict[int, list[int]] = {}
+    for seen in answers:
+        if is_rnr_nak(seen):
+            refusals.setdefault(seen.psn, []).append(seen.number)
+    uses = []
+    for psn in sorted(arrivals, key=lambda psn: relative_psn(psn, epsn)):
+        refused = refusals.get(psn, [])
+        last = refused[-1] if refused else 0
+        found = [number for number in arrivals[psn] if number > last]
+        uses.append(WqeUse(psn, len(refused), found[0] if found else None))
+    return uses
+
+
+def relative_psn(psn: int, base: int) -> int:
+    """How far `psn` is ahead of `base`: -2^23 ... 2^23 - 1."""
+    return (psn - base + HALF) % (2 * HALF) - HALF
+
+
+def is_rnr_nak(seen: Seen) -> bool:
+    return seen.opcode == opcodes.ACK and seen.report["aeth"]["syndrome"] >> 5 == 1
 
 
 class Manner(NamedTuple):
