@@ -1,0 +1,78 @@
+"""Cuts the payload out of a frame and moves it to byte 0."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from rtl.parser.transport import PayloadPlace
+from rtl.stream import PacketLayout
+
+_OFFSET_PHASE = 2  # headers take 2 bytes modulo 4, since Ethernet takes 14 and the rest are words
+
+
+def rotate_down(m, word, lanes, name: str):
+    """`word` rotated so that byte `lanes` comes to byte 0; `lanes` is 2 modulo 4."""
+    beat_bytes = len(word) // 8
+    step = Signal(len(word), name=f"{name}_phase")
+    m.d.comb += step.eq(Cat(word[8 * _OFFSET_PHASE:], word[:8 * _OFFSET_PHASE]))
+    for bit in range(2, exact_log2(beat_bytes)):
+        moved = Signal(len(word), name=f"{name}_{bit}")
+        m.d.comb += moved.eq(Mux(lanes[bit], Cat(step[8 << bit:], step[:8 << bit]), step))
+        step = moved
+    return step
+
+
+class PayloadAligner(wiring.Component):
+    """Takes every beat of a frame, in the cycle `valid`, with its number `index` and the `place` of
+    the payload; gives the payload as packet.
+
+    A beat may come only while `ready`, which is a function of registers. Each beat of payload leaves
+    with the following beat of its frame, or alone if the payload ends in it, so it takes 1 cycle
+    and frames may follow each other without a gap. Reset: empty.
+    """
+
+    def __init__(self, data_width: int):
+        self.data_width = data_width
+        self.beat_log = exact_log2(data_width // 8)
+        super().__init__({
+            "valid": In(1),
+            "ready": Out(1),
+            "data": In(data_width),
+            "index": In(14 - self.beat_log),
+            "place": In(PayloadPlace),
+            "o": Out(stream.Signature(PacketLayout(data_width))),  # `o.ready` from a register
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        place, beat_bytes = self.place, self.data_width // 8
+        rotated = rotate_down(m, self.data, place.shift, "rotated")
+
+        held = Signal(self.data_width)  # rotated beat with the first bytes of a payload beat
+        held_valid, held_last, within = Signal(), Signal(), Signal()
+        empty, shift = Signal(self.beat_log), Signal(self.beat_log)
+        m.d.comb += [
+            self.ready.eq(~held_valid | self.o.ready),
+            self.o.valid.eq(held_valid & (within | self.valid)),
+            self.o.p.last.eq(held_last),
+            self.o.p.empty.eq(Mux(held_last, empty, 0)),
+        ]
+        for lane in range(beat_bytes):
+            part = slice(8 * lane, 8 * lane + 8)
+            mine = Signal(name=f"mine{lane}")  # the held beat's byte, else the next beat's
+            m.d.comb += mine.eq(lane + shift < beat_bytes)
+            m.d.comb += self.o.p.data[part].eq(Mux(mine, held[part], rotated[part]))
+
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += held_valid.eq(0)
+        with m.If(self.valid):
+            m.d.sync += [
+                held.eq(rotated),
+                held_valid.eq(place.some & (self.index >= place.first)
+                              & (self.index <= place.last)),
+                held_last.eq(self.index == place.last),
+                within.eq((self.index == place.last) & place.within),
+                empty.eq(place.empty), shift.eq(place.shift),
+            ]
+        return m

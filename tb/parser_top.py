@@ -1,0 +1,48 @@
+"""The parser with its ICRC check behind it, as benches and `parse` use them."""
+
+from amaranth.hdl import Module, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from rtl.config import NicConfig
+from rtl.headers import Headers
+from rtl.icrc import IcrcCheck, IcrcCounters, IcrcReport
+from rtl.parser import Parser, ParserCounters, ParserReport
+from rtl.stream import PacketLayout
+
+
+class ParserTop(wiring.Component):
+    """`payload` and `headers` are what the check lets through; `seen` shows each beat of payload
+    that the parser gives to it."""
+
+    def __init__(self, config: NicConfig):
+        self.config = config
+        layout = PacketLayout(config.data_width)
+        packet, headers = stream.Signature(layout), stream.Signature(Headers)
+        self.seen_layout = data.StructLayout({"valid": unsigned(1), "beat": layout})
+        super().__init__({
+            "i": In(packet), "headers": Out(headers), "payload": Out(packet),
+            "host": Out(packet), "host_headers": Out(headers),
+            "report": Out(ParserReport), "counters": Out(ParserCounters),
+            "icrc_report": Out(IcrcReport), "icrc_counters": Out(IcrcCounters),
+            "seen": Out(self.seen_layout),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.parser = parser = Parser(self.config)
+        m.submodules.check = check = IcrcCheck(self.config)
+        connect(m, flipped(self.i), parser.i)
+        for name in ("info", "frame", "headers", "payload"):
+            connect(m, getattr(parser, name), getattr(check, f"i_{name}"))
+        connect(m, check.o_headers, flipped(self.headers))
+        connect(m, check.o_payload, flipped(self.payload))
+        connect(m, parser.host, flipped(self.host))
+        connect(m, parser.host_headers, flipped(self.host_headers))
+        m.d.comb += [
+            self.report.eq(parser.report), self.counters.eq(parser.counters),
+            self.icrc_report.eq(check.report), self.icrc_counters.eq(check.counters),
+            self.seen.valid.eq(parser.payload.valid & parser.payload.ready),
+            self.seen.beat.eq(parser.payload.payload),
+        ]
+        return m
