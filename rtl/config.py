@@ -75,8 +75,8 @@ class NicConfig:
 
     name: str = "custom"
     data_width: int = 512  # bits of a beat, wire side and host side alike
-    clock_mhz: Annotated[float, Field(gt=0)] = 800.0  # nominal; turns cycles into seconds
-    line_rate_gbps: Annotated[float, Field(gt=0)] = 400.0  # of the Ethernet port
+    clock_mhz: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 800.0  # nominal; turns cycles into seconds
+    line_rate_gbps: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 400.0  # of the Ethernet port
     context: CacheConfig = CacheConfig(sets=256, ways=4, entry_bytes=256, misses=64)
     mpt: CacheConfig = CacheConfig(sets=128, ways=4, entry_bytes=64)
     cqc: CacheConfig = CacheConfig(sets=64, ways=4, entry_bytes=64)
@@ -144,10 +144,12 @@ def load(name: str = DEFAULT_PRESET) -> NicConfig:
                           "or a .toml file)")
     try:
         fields = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        raise ConfigError(f"{name}: {error.strerror}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{name}: {error}") from None
     base = fields.pop("base", DEFAULT_PRESET)
-    if base not in PRESETS:
+    if not isinstance(base, str) or base not in PRESETS:
         raise ConfigError(f"{name}: base: no such preset: {base}")
     merged = _merge({"name": path.stem, **PRESETS[base]}, fields)
     return _build(merged, name)
@@ -175,5 +177,13 @@ def override(config: NicConfig, settings: list[str] | tuple[str, ...]) -> NicCon
             place = place.get(part) if isinstance(place, dict) else None  # type: ignore[assignment]
         if not isinstance(place, dict) or node not in place or isinstance(place[node], dict):
             raise ConfigError(f"--set {text}: no such field: {key.strip()}")
-        place[node] = value.strip()
+        place[node] = _number(value.strip()) if isinstance(place[node], int) else value.strip()
     return _build(fields, "--set")
+
+
+def _number(text: str) -> int | str:
+    """Literal fields compare with numbers; a text that is none is left for the message."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        return text
