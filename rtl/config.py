@@ -14,6 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
 
 DATA_WIDTHS = (64, 128, 256, 512, 1024, 2048)
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class ConfigError(ValueError):
@@ -75,8 +76,8 @@ class NicConfig:
 
     name: str = "custom"
     data_width: int = 512  # bits of a beat, wire side and host side alike
-    clock_mhz: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 800.0  # nominal; turns cycles into seconds
-    line_rate_gbps: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 400.0  # of the Ethernet port
+    clock_mhz: Positive = 800.0  # nominal; turns cycles into seconds
+    line_rate_gbps: Positive = 400.0  # of the Ethernet port
     context: CacheConfig = CacheConfig(sets=256, ways=4, entry_bytes=256, misses=64)
     mpt: CacheConfig = CacheConfig(sets=128, ways=4, entry_bytes=64)
     cqc: CacheConfig = CacheConfig(sets=64, ways=4, entry_bytes=64)
