@@ -27,6 +27,7 @@ class Receive(NamedTuple):
     length: int
     lkey: int
     before_frame: int = 0  # posted just before that frame; 0: before all traffic
+    sge_count: int = 1
 
 
 @dataclass
@@ -118,16 +119,21 @@ class HostSetup:
         context.rq_log_size = log2_up(len(qp.receives) + qp.spare)
         context.rq_base = self.allocate(ReceiveWqe.SIZE << context.rq_log_size)
         first = context.rq_consume
-        for index, receive in enumerate(qp.receives, first):
+        for index in range(first, first + (1 << context.rq_log_size)):
             slot = index % (1 << context.rq_log_size)
-            wqe = ReceiveWqe(owner=owner_bit(index, context.rq_log_size), sge_count=1,
-                             wr_id=receive.wr_id, va=receive.va, length=receive.length,
-                             lkey=receive.lkey)
             address = context.rq_base + ReceiveWqe.SIZE * slot
+            owner = owner_bit(index, context.rq_log_size)
+            receive = qp.receives[index - first] if index - first < len(qp.receives) else None
+            if receive is None or receive.before_frame:
+                self.memory.write(address, bytes(ReceiveWqe(owner=1 - owner)))
+            if receive is None:
+                continue
+            wqe = bytes(ReceiveWqe(owner=owner, sge_count=receive.sge_count, wr_id=receive.wr_id,
+                                   va=receive.va, length=receive.length, lkey=receive.lkey))
             if receive.before_frame:
-                self.posts.append(Post(receive.before_frame, qpn, address, bytes(wqe)))
+                self.posts.append(Post(receive.before_frame, qpn, address, wqe))
             else:
-                self.memory.write(address, bytes(wqe))
+                self.memory.write(address, wqe)
 
 
 def log2_up(count: int) -> int:
