@@ -32,6 +32,8 @@ def end_tidily_on_signals() -> None:
 def report(error: BaseException) -> int:
     """Say what happened; the exit status."""
     if isinstance(error, KeyboardInterrupt | click.Abort):
+        from tb.process import end_descendants
+        end_descendants()
         _say("interrupted")
         return getattr(error, "status", INTERRUPTED)
     if isinstance(error, BrokenPipeError):  # as in `rnic parse FILE | head`

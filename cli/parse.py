@@ -40,7 +40,7 @@ def line(report: dict[str, Any]) -> str:
     if ends:
         parts.append(f"{ends['src']} > {ends['dst']}")
     if bth:
-        parts.append(f"opcode {bth['opcode']:#04x} qp {bth['dqpn']:#08x} psn {bth['psn']}"
+        parts.append(f"{_opcode(bth['opcode'])} qp {bth['dqpn']:#x} psn {bth['psn']}"
                      + (" ackreq" if bth["ackreq"] else ""))
         parts.append(f"{report['payload_length']} bytes")
     if report.get("icrc_ok") is False:
@@ -48,3 +48,8 @@ def line(report: dict[str, Any]) -> str:
     if report.get("error"):
         parts.append(f"error {report['error']}")
     return "  ".join(parts)
+
+
+def _opcode(opcode: int) -> str:
+    from sim.wire.opcodes import OPCODES
+    return OPCODES[opcode].name if opcode in OPCODES else f"opcode {opcode:#04x}"

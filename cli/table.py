@@ -46,6 +46,8 @@ def _frames(result: dict[str, Any]) -> Iterator[Row]:
                         + (f", {queued} to the host queue" if queued is not None else ""))
     yield "frames out", str(result["frames_out"])
     yield "dropped", _counts(result["dropped"]) or "none"
+    if result.get("naks"):
+        yield "NAKs", _counts(result["naks"])
     yield "packets", _counts(result["packets_by_opcode"]) or "none"
 
 
@@ -80,6 +82,8 @@ def _host(result: dict[str, Any]) -> Iterator[Row]:
     right = sum(region["ok"] for region in regions)
     yield "memory regions", f"{right} of {len(regions)} as they must be" if regions \
         else "final contents not known"
+    if result.get("oddities_allowed"):
+        yield "oddities allowed", _counts(result["oddities_allowed"])
     yield "completions", _counts_of(f"{item['opcode']} {item['status']}"
                                     for item in result["completions"]) or "none"
 
