@@ -55,6 +55,7 @@ class DmaConfig:
     mrrs: Literal[128, 256, 512, 1024, 2048, 4096] = 512  # Max_Read_Request_Size
     rcb: Literal[64, 128] = 64  # Read Completion Boundary
     tags: Annotated[int, Field(ge=1, le=1024)] = 64  # reads in flight
+    timeout_cycles: Annotated[int, Field(ge=256, le=1 << 30)] = 1 << 16  # of a read
 
     @model_validator(mode="after")
     def _check(self) -> "DmaConfig":
