@@ -1,0 +1,136 @@
+"""Deparser: frames of the model's builder, byte for byte, and captures taken apart and rebuilt."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from rtl.config import DATA_WIDTHS, NicConfig
+from rtl.deparser import Deparser
+from rtl.headers import Headers, Kind
+from rtl.icrc import IcrcInfo
+from rtl.verilog import to_verilog
+from sim.wire.build import Packet, build
+from sim.wire.opcodes import OPCODES
+from tb.bits import pack, unpack
+from tb.build import simulate
+from tb.deparser_top import DeparserTop
+from tb.wire_cases import every_opcode, every_size, packet
+
+STALLS = {"none": (0, 0), "input": (0.4, 0), "output": (0, 0.4), "both": (0.4, 0.4)}
+DONT_FRAGMENT = 0b010
+
+
+def number(data: bytes) -> int:
+    """Opaque bytes, the first one lowest."""
+    return int.from_bytes(data, "little")
+
+
+def fields(p: Packet, sequence: int = 0) -> dict:
+    """The header item of which the deparser makes `p`."""
+    kind = {"roce1": Kind.ROCE1}.get(p.network, Kind.CNP if p.bth["opcode"] == 0x81 else Kind.ROCE2)
+    names = [name for name in OPCODES[p.bth["opcode"]].headers if name != "cnp"]
+    ext = p.extensions
+    plain = {"rdeth": "eecn", "xrceth": "srqn", "atomicacketh": "original", "ieth": "rkey"}
+    items = {name: ext[name][plain[name]] if name in plain else ext[name]
+             for name in names if name not in ("immdt", "feth")}
+    if "immdt" in names:
+        items["immdt"] = number(ext["immdt"]["imm"].to_bytes(4, "big"))
+    if "feth" in names:
+        items["feth"] = ext["feth"]["selectivity"] << 4 | ext["feth"]["placement"]
+    tpids = [p.tpids[min(n, len(p.tpids) - 1)] for n in range(len(p.vlan))]
+    return {
+        "kind": kind.value, "sequence": sequence, "payload_length": len(p.payload),
+        "eth": {"dst": number(p.dst), "src": number(p.src), "vlan_count": len(p.vlan),
+                "vlan": [{"tci": tci, "service": tpid == 0x88A8}
+                         for tci, tpid in zip(p.vlan, tpids, strict=True)]},
+        "ip": {"version": 4 if p.network == "ipv4" else 6, "dscp": p.tclass >> 2,
+               "ecn": p.tclass & 3, "ttl": p.hop_limit, "identification": p.identification,
+               "flags": DONT_FRAGMENT, "flow_label": p.flow_label,
+               "src": number(p.sgid), "dst": number(p.dgid)},
+        "udp": {"sport": p.sport, "dport": p.dport}, "bth": dict(p.bth),
+        "present": dict.fromkeys(names, 1), **items}
+
+
+def deparse(items, payloads, width, *, icrc=True, simulator="verilator", errors=None, key="",
+            mutate=None, **job):
+    """`items` are words of `Headers`; gives the bench's result."""
+    config = NicConfig(data_width=width)
+    top = "deparser_top" if icrc else "deparser"
+
+    def generate():
+        text = to_verilog(DeparserTop(config) if icrc else Deparser(config), top)
+        return mutate(text) if mutate else text
+
+    payloads = [payload for payload in payloads if payload]
+    result = simulate(top, (width, key), generate, "tb.deparser_tb", simulator, job={
+        "width": width, "headers": [hex(item) for item in items],
+        "payloads": [payload.hex() for payload in payloads],
+        "errors": errors or [0] * len(payloads), **job})
+    result["frames"] = [bytes.fromhex(frame) for frame in result["frames"]]
+    return result
+
+
+def check(packets, width, **options):
+    items = [pack(Headers, fields(p, n)) for n, p in enumerate(packets)]
+    result = deparse(items, [p.payload for p in packets], width, **options)
+    for n, (p, frame) in enumerate(zip(packets, result["frames"], strict=True)):
+        assert frame.hex() == build(p).hex(), f"frame {n}: {p}"
+    return result
+
+
+@pytest.mark.parametrize("width", DATA_WIDTHS)
+def test_every_opcode_and_size(width):
+    rng = random.Random(width)
+    packets = every_opcode(rng) + every_size(rng)
+    check(packets if width in (64, 512) else packets[::3], width)
+
+
+@pytest.mark.parametrize("stalls", list(STALLS)[1:])
+@pytest.mark.parametrize("width", (64, 512))
+def test_stalls(width, stalls):
+    idle, stall = STALLS[stalls]
+    rng = random.Random(9)
+    packets = every_opcode(rng) + every_size(rng)
+    rng.shuffle(packets)
+    check(packets[::4], width, idle=idle, stall=stall)
+
+
+def test_icarus():
+    rng = random.Random(3)
+    check(every_opcode(rng)[::12], 64, simulator="icarus", idle=0.2, stall=0.2)
+
+
+@pytest.mark.parametrize("width", (64, 512))
+def test_alone_it_leaves_zeros_and_says_where(width):
+    rng = random.Random(5)
+    packets = every_opcode(rng)[::2] + every_size(rng)[::3]
+    items = [pack(Headers, fields(p, n + 7)) for n, p in enumerate(packets)]
+    result = deparse(items, [p.payload for p in packets], width, icrc=False)
+    for n, p in enumerate(packets):
+        frame = build(p)
+        assert result["frames"][n] == frame[:-4] + bytes(4)
+        l3 = 14 + 4 * len(p.vlan)
+        bth = l3 + {"ipv4": 28, "ipv6": 48, "roce1": 40}[p.network]
+        assert unpack(IcrcInfo, int(result["infos"][n], 16)) == {
+            "l3_offset": l3, "bth_offset": bth, "ip_version": 4 if p.network == "ipv4" else 6,
+            "roce1": p.network == "roce1", "end": len(frame), "sequence": n + 7}
+
+
+@pytest.mark.parametrize("width", DATA_WIDTHS)
+def test_one_beat_a_cycle_back_to_back(width):
+    rng = random.Random(1)
+    packets = [packet(rng, 0x11, 0) for _ in range(40)] \
+        + [packet(rng, 0x04, rng.randrange(1500)) for _ in range(30)]
+    result = deparse([pack(Headers, fields(p)) for p in packets], [p.payload for p in packets],
+                     width, icrc=False)
+    assert result["out_cycles"] == result["beats"]
+    assert result["latency"] == 9
+
+
+def test_an_error_in_the_payload_marks_the_frame():
+    rng = random.Random(2)
+    packets = [packet(rng, 0x04, size) for size in (100, 37, 600, 5)]
+    items = [pack(Headers, fields(p)) for p in packets]
+    result = deparse(items, [p.payload for p in packets], 64, errors=[0, 1, 0, 1])
+    assert result["errors"] == [0, 1, 0, 1]
