@@ -29,15 +29,14 @@ async def frames(dut):
     await reset(dut)
 
     last = 1 << width
-    ended = 0
+    looked = ended = 0
 
     def done() -> bool:
-        nonlocal ended
-        ended += sum(1 for _, word in out.items[done.looked:] if word & last)
-        done.looked = len(out.items)
+        nonlocal looked, ended
+        ended += sum(word >> width & 1 for _, word in out.items[looked:])
+        looked = len(out.items)
         return ended == len(job["headers"])
 
-    done.looked = 0
     limit = 400 + 40 * (len(headers.queue) * 16 + len(payload.queue))
     await run(dut, [headers, payload, *sinks], done, limit, quiet=40)
     assert not headers.queue and not payload.queue, "something was not taken"

@@ -22,6 +22,7 @@ class Watch:
     def __init__(self, port: Any) -> None:
         self._port = port
         self.words: list[int] = []
+        self.cycles: list[int] = []
 
     def drive(self) -> None:
         pass
@@ -30,6 +31,7 @@ class Watch:
         word = self._port.value.to_unsigned()
         if word & 1:
             self.words.append(word >> 1)
+            self.cycles.append(cycle)
 
 
 @cocotb.test()
@@ -47,10 +49,10 @@ async def frames(dut):
     sinks = {name: Sink(dut, name, rng, job.get("stall", 0))
              for name in ("headers", "payload", "host", "host_headers")}
     watches = {name: Watch(getattr(dut, name)) for name in ("report", "icrc_report", "seen")}
-    agents = [source, *sinks.values(), *watches.values()]
+    agents: list[Any] = [source, *sinks.values(), *watches.values()]
     await reset(dut)
 
-    cycle, active, before = 0, 0, -1
+    cycle, active, before = 0, 0, (-1, 0, 0)
     limit = 400 + total * 40
     while cycle - active < QUIET or source.queue:
         for agent in agents:
@@ -78,8 +80,6 @@ async def frames(dut):
         "icrc_counters": hex(dut.icrc_counters.value.to_unsigned()),
         "beats": total,
         "in_cycles": source.taken[-1] - source.taken[0] + 1 if total else 0,
-        "host_first": sinks["host"].items[0][0] if sinks["host"].items else None,
-        "first_in": source.taken[0] if total else None,
-        "header_cycles": [at for at, _ in sinks["headers"].items],
-        "taken_last": source.taken[-1] if total else None,
+        "taken": source.taken, "report_cycles": watches["report"].cycles,
+        "cycles": {name: [at for at, _ in sink.items] for name, sink in sinks.items()},
     })

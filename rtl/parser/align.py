@@ -27,9 +27,9 @@ class PayloadAligner(wiring.Component):
     """Takes every beat of a frame, in the cycle `valid`, with its number `index` and the `place` of
     the payload; gives the payload as packet.
 
-    A beat may come only while `ready`, which is a function of registers. Each beat of payload leaves
-    with the following beat of its frame, or alone if the payload ends in it, so it takes 1 cycle
-    and frames may follow each other without a gap. Reset: empty.
+    A beat may come only while `ready`, which is a function of registers. Each beat of payload
+    leaves with the following beat of its frame, or alone if the payload ends in it, so it takes 1
+    cycle and frames may follow each other without a gap. Reset: empty.
     """
 
     def __init__(self, data_width: int):
