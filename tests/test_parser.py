@@ -1,0 +1,236 @@
+"""Parser and ICRC check against the model's codec: captures, every opcode, every fault, fuzz."""
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from rtl.config import DATA_WIDTHS, NicConfig
+from rtl.headers import Reason
+from rtl.headers.names import Kind
+from sim.wire.build import build
+from sim.wire.capture import read_capture
+from sim.wire.codec import RDMA_KINDS, json_form, parse
+from tb.parser_run import parse_frames, reports_of, run_frames
+from tb.wire_cases import (
+    NETWORKS,
+    TAGS,
+    every_opcode,
+    every_size,
+    faulty,
+    mutant,
+    not_rdma,
+    packet,
+    with_options,
+)
+
+CAPTURES = Path(os.environ.get("RNIC_CAPTURES", Path(__file__).parent.parent / "captures"))
+STALLS = {"none": (0, 0), "input": (0.4, 0), "output": (0, 0.4), "both": (0.4, 0.4)}
+MAC_CONTROL = ("pause", "pfc")
+
+
+def config(width):
+    return NicConfig(data_width=width)
+
+
+def known(report):
+    """Without what the hardware does not keep of a GRH that is wrong."""
+    if report["error"] not in (None, "icrc") and "grh" in report:
+        kept = {name: value for name, value in report["grh"].items()
+                if name not in ("version", "length")}
+        return report | {"grh": kept}
+    return report
+
+
+def check(frames, width, errors=None, **options):
+    """All that came out is what the codec says, and nothing is missing."""
+    observed = run_frames(frames, config(width), errors=errors, **options)
+    errors = errors or [False] * len(frames)
+    wanted = [parse(frame, n, mac_error=error)
+              for n, (frame, error) in enumerate(zip(frames, errors, strict=True))]
+    got = reports_of(observed)
+    for want, report in zip(wanted, got, strict=True):
+        assert known(report) == known(json_form(want)), frames[want["frame"]].hex()
+
+    good = [want for want in wanted if want["kind"] in RDMA_KINDS and not want["error"]]
+    host = [want["frame"] for want in wanted
+            if want["kind"] not in (*RDMA_KINDS, *MAC_CONTROL) and not want["error"]]
+    assert [item["sequence"] for item in observed.headers] == [want["frame"] for want in good]
+    assert observed.payload == [want["payload"] for want in good if want["payload"]]
+    assert observed.host == [frames[n] for n in host]
+    assert [item["sequence"] for item in observed.host_headers] == host
+    counters = observed.counters
+    dropped = {reason.name.lower(): counters["dropped"][reason.value] for reason in Reason}
+    for name in dropped:
+        expected = 0 if name == "icrc" else sum(want["error"] == name for want in wanted)
+        assert dropped[name] == expected, name
+    bad = sum(want["error"] == "icrc" for want in wanted)
+    assert observed.icrc_counters == {"checked": len(good) + bad, "bad": bad}
+    assert counters["frames"] == len(frames) == counters["roce"] + counters["host"] \
+        + counters["mac_control"] + sum(dropped.values())
+    return observed
+
+
+def captured(limit):
+    files = sorted(CAPTURES.glob("*.pcap"))
+    if not files:
+        pytest.skip("no captures")
+    return [frame.data for file in files for frame in read_capture(file)[:limit]]
+
+
+def test_captures():
+    check(captured(200), 512)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", DATA_WIDTHS)
+def test_whole_captures(width):
+    check(captured(None), width)
+
+
+@pytest.mark.parametrize("width", DATA_WIDTHS)
+def test_every_opcode_and_size(width):
+    rng = random.Random(width)
+    packets = every_opcode(rng) + every_size(rng)
+    frames = [build(p) for p in (packets if width in (64, 512) else packets[::3])]
+    check(frames, width, garbage=True)
+
+
+@pytest.mark.parametrize("stalls", list(STALLS)[1:])
+@pytest.mark.parametrize("width", (64, 512))
+def test_stalls(width, stalls):
+    idle, stall = STALLS[stalls]
+    rng = random.Random(9)
+    frames = [build(p) for p in every_opcode(rng) + every_size(rng)] + not_rdma(rng) * 3
+    frames += [frame for _, frame in faulty(rng)]
+    rng.shuffle(frames)
+    check(frames[::3], width, idle=idle, stall=stall, garbage=True)
+
+
+def test_icarus():
+    rng = random.Random(4)
+    frames = [build(p) for p in every_opcode(rng)[::15]] + not_rdma(rng)
+    frames += [frame for _, frame in faulty(rng)[:30]]
+    check(frames, 64, simulator="icarus", idle=0.2, stall=0.2)
+
+
+@pytest.mark.parametrize("width", (64, 512))
+def test_every_fault(width):
+    cases = faulty(random.Random(1))
+    frames = [frame for _, frame in cases]
+    for reason, frame in cases:
+        assert parse(frame)["error"] == reason
+    observed = check(frames, width, garbage=True)
+    reasons = {reason.name.lower() for reason in Reason}
+    assert {reason for reason, _ in cases if reason} == \
+        reasons - {"none", "mac_error", "mac_control"}
+    assert {Kind(item["kind"]).name for item in observed.headers} == {"ROCE1", "ROCE2"}
+
+
+def test_mac_errors_are_dropped_whatever_they_hit():
+    rng = random.Random(2)
+    frames = [build(p) for p in every_opcode(rng)[::9]] + not_rdma(rng) + [b"runt", bytes(9300)]
+    observed = check(frames, 512, errors=[n % 3 != 0 for n in range(len(frames))])
+    assert observed.counters["dropped"][Reason.MAC_ERROR.value] == sum(
+        n % 3 != 0 for n in range(len(frames)))
+
+
+@pytest.mark.parametrize("width", DATA_WIDTHS)
+def test_what_is_not_rdma_goes_to_the_host_unchanged(width):
+    rng = random.Random(3)
+    frames = not_rdma(rng) * 2 + [rng.randbytes(n) for n in range(14, 200, 7)]
+    check(frames, width, garbage=True)
+
+
+@pytest.mark.parametrize("width", (64, 512))
+@pytest.mark.parametrize("network", NETWORKS)
+def test_truncation_at_every_byte(width, network):
+    rng = random.Random(6)
+    whole = build(packet(rng, 0x53, 0, network, TAGS[3]))  # RD compare and swap: all long headers
+    if network == "ipv4":
+        whole = with_options(whole, 22, rng.randbytes(40))
+    check([whole[:n] for n in range(1, len(whole) + 1)], width, garbage=True)
+
+
+@pytest.mark.parametrize("width", (64, 512))
+def test_ipv4_options(width):
+    rng = random.Random(7)
+    frames = []
+    for words in range(11):
+        for tpids in TAGS:
+            opcode = rng.choice((0x04, 0x0B, 0x11, 0x53, 0x81, 0x1C))
+            frame = build(packet(rng, opcode, rng.randrange(90), tpids=tpids))
+            frames.append(with_options(frame, 14 + 4 * len(tpids), rng.randbytes(4 * words)))
+    check(frames, width)
+
+
+def test_ethernet_padding_is_no_payload():
+    rng = random.Random(8)
+    frames = [build(packet(rng, opcode, size, network)) + rng.randbytes(rng.randrange(1, 70))
+              for opcode in (0x04, 0x11, 0x81) for size in (0, 1, 6) for network in NETWORKS]
+    check(frames, 512)
+
+
+@pytest.mark.parametrize("width", (64, 512, 2048))
+def test_fuzz(width):
+    rng = random.Random(100 + width)
+    check([mutant(rng) for _ in range(600)], width, idle=0.1, stall=0.1, garbage=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", DATA_WIDTHS)
+def test_more_fuzz(width):
+    for seed in range(20):
+        rng = random.Random(1000 * width + seed)
+        check([mutant(rng) for _ in range(1000)], width, idle=0.1, stall=0.1, seed=seed)
+
+
+@pytest.mark.parametrize("width", DATA_WIDTHS)
+def test_one_beat_a_cycle_back_to_back(width):
+    rng = random.Random(1)
+    frames = [build(packet(rng, 0x11, 0)) for _ in range(100)]  # 62 bytes: a beat at 512 bits
+    frames += [build(packet(rng, 0x04, rng.randrange(1500))) for _ in range(50)]
+    observed = check(frames, width)
+    assert observed.raw["in_cycles"] == observed.raw["beats"]
+
+
+def test_parse_frames_reports_progress():
+    frames = [build(packet(random.Random(1), 0x04, 10))]
+    seen = []
+    reports = parse_frames(frames, config(512), progress=lambda *counts: seen.append(counts))
+    assert reports == [json_form(parse(frames[0]))]
+    assert seen[0] == (0, 1)
+    assert seen[-1] == (1, 1)
+    assert parse_frames([], config(512)) == []
+
+
+FAULTS = {
+    "RoCE port": ("transport", "ROCE_PORT", 4790),
+    "longest payload": ("transport", "MAX_PAYLOAD", 4097),
+    "ICRC in the payload": ("transport", "ICRC_BYTES", 0),
+    "BTH size": ("transport", "BTH_BYTES", 16),
+    "service tag": ("network", "TPID_SERVICE", 0x9100),
+    "protocol": ("network", "UDP", 16),
+    "next header of a GRH": ("network", "GRH_NEXT_HEADER", 0x1C),
+    "PFC opcode": ("network", "PFC", 0x0100),
+    "shortest frame": ("network", "MIN_FRAME", 13),
+    "rotation": ("align", "_OFFSET_PHASE", 1),
+    "RD responses": ("opcodes", "_RESPONSES", range(0x0D, 0x12)),
+    "reserved bytes of a CNP": ("opcodes", "CNP_WORDS", 3),
+    "cut window": ("collect", "WINDOW", 138),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_wrong_parser_is_caught(name, monkeypatch):
+    module, constant, value = FAULTS[name]
+    monkeypatch.setattr(f"rtl.parser.{module}.{constant}", value)
+    rng = random.Random(5)
+    whole = build(packet(rng, 0x53, 0, "ipv4", TAGS[3]))
+    frames = [build(p) for p in every_opcode(rng)[::7]] + not_rdma(rng) + [
+        with_options(whole, 22, rng.randbytes(40)), rng.randbytes(13),
+        build(packet(rng, 0x52, 0)), build(packet(rng, 0x81, 0)),
+        build(packet(rng, 0x04, 4097)), build(packet(rng, 0x04, 50, "ipv4", TAGS[2]))]
+    with pytest.raises((AssertionError, ValueError)):
+        check(frames, 64, simulator="icarus", key=name)
