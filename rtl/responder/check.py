@@ -74,7 +74,7 @@ class PacketCheck(wiring.Component):
         with m.Elif(wrong):
             m.d.comb += self.verdict.eq(Verdict.INVALID)
         with m.Elif(write & self.shape.starts & ~qpc.access.remote_write):
-            m.d.comb += self.verdict.eq(Verdict.ACCESS)
+            m.d.comb += self.verdict.eq(Verdict.INVALID)
         with m.Else():
             m.d.comb += self.verdict.eq(Mux(send, Verdict.SEND, Verdict.WRITE))
         return m

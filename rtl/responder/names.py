@@ -26,7 +26,6 @@ class Verdict(enum.Enum, shape=3):
     DUPLICATE = 1  # acknowledge again, do nothing
     SEQUENCE_NAK = 2
     INVALID = 3  # NAK 0x61, error state
-    ACCESS = 4  # NAK 0x62, error state
     SEND = 5  # go on: a packet of a SEND
     WRITE = 6  # go on: a packet of an RDMA WRITE
 

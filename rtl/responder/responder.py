@@ -229,8 +229,6 @@ class Responder(wiring.Component):
                         m.next = "DRAIN"
                     with m.Case(Verdict.INVALID):
                         refuse(Syndrome.INVALID_REQUEST, CqeStatus.REM_INV_REQ_ERR)
-                    with m.Case(Verdict.ACCESS):
-                        refuse(Syndrome.REMOTE_ACCESS, CqeStatus.REM_ACCESS_ERR)
                     with m.Case(Verdict.SEND):
                         m.next = "BUFFER"
                         with m.If(shape.starts):

@@ -173,7 +173,7 @@ class _Execution:
         if request.starts:
             va, key, left, checked = request.va, request.rkey, request.length, request.length
             if not context.access & QpAccess.WRITE:
-                raise _Refusal(REMOTE_ACCESS, WcStatus.REM_ACCESS_ERR)
+                raise _Refusal(INVALID_REQUEST, WcStatus.REM_INV_REQ_ERR)
             self._translate_write(key, va, checked)
         else:
             va, key, left, checked = context.r_va, context.r_key, context.r_left, size
