@@ -13,6 +13,7 @@ VLAN_TYPE = b"\x81\x00"
 HALF = 1 << 23  # half the PSN space
 TAKES_WQE = {opcodes.SEND_FIRST, opcodes.SEND_ONLY, opcodes.SEND_ONLY_IMM, opcodes.SEND_ONLY_INV,
              opcodes.WRITE_LAST_IMM, opcodes.WRITE_ONLY_IMM}
+CONTINUED = {opcodes.SEND_FIRST, opcodes.SEND_MIDDLE, opcodes.WRITE_FIRST, opcodes.WRITE_MIDDLE}
 RESPONSES = range(opcodes.READ_RESP_FIRST, opcodes.ATOMIC_ACK + 1)
 
 
@@ -36,6 +37,11 @@ class Seen(NamedTuple):
     @property
     def opcode(self) -> int:
         return self.report["bth"]["opcode"]
+
+    @property
+    def ends(self) -> bool:
+        """Whether the request is the last packet of its message."""
+        return self.opcode not in CONTINUED
 
     @property
     def dqpn(self) -> int:
@@ -87,6 +93,14 @@ def wqe_uses(requests: Iterable[Seen], answers: Iterable[Seen], epsn: int) -> li
         found = [number for number in arrivals[psn] if number > last]
         uses.append(WqeUse(psn, len(refused), found[0] if found else None))
     return uses
+
+
+def in_psn_order(requests: Iterable[Seen], epsn: int) -> list[Seen]:
+    """Each PSN from `epsn` on once, as it was first seen."""
+    first: dict[int, Seen] = {}
+    for seen in requests:
+        first.setdefault(relative_psn(seen.psn, epsn), seen)
+    return [first[ahead] for ahead in sorted(first) if ahead >= 0]
 
 
 def relative_psn(psn: int, base: int) -> int:
