@@ -24,7 +24,7 @@ async def frames(dut):
                                    rng.getrandbits(width)))
     out = Sink(dut, "o", rng, stall)
     sinks = [out]
-    if hasattr(dut, "info__payload"):
+    if job["alone"]:
         sinks.append(Sink(dut, "info", rng, stall))
     await reset(dut)
 

@@ -28,9 +28,9 @@ class Watch:
         pass
 
     def sample(self, cycle: int) -> None:
-        word = self._port.value.to_unsigned()
-        if word & 1:
-            self.words.append(word >> 1)
+        value = self._port.value
+        if value[0] == 1:  # the rest may be undefined else
+            self.words.append(value.to_unsigned() >> 1)
             self.cycles.append(cycle)
 
 

@@ -66,7 +66,7 @@ def deparse(items, payloads, width, *, icrc=True, simulator="verilator", errors=
 
     payloads = [payload for payload in payloads if payload]
     result = simulate(top, (width, key), generate, "tb.deparser_tb", simulator, job={
-        "width": width, "headers": [hex(item) for item in items],
+        "width": width, "alone": not icrc, "headers": [hex(item) for item in items],
         "payloads": [payload.hex() for payload in payloads],
         "errors": errors or [0] * len(payloads), **job})
     result["frames"] = [bytes.fromhex(frame) for frame in result["frames"]]
@@ -174,11 +174,14 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", [None, *FAULTS])
 def test_a_wrong_deparser_is_caught(name, monkeypatch):
-    module, constant, value = FAULTS[name]
-    monkeypatch.setattr(f"rtl.deparser.{module}.{constant}", value)
     rng = random.Random(3)
     packets = every_opcode(rng)[::5] + [packet(rng, 0x81, 0)]
+    if name is None:  # the right one passes
+        check(packets, 64, simulator="icarus")
+        return
+    module, constant, value = FAULTS[name]
+    monkeypatch.setattr(f"rtl.deparser.{module}.{constant}", value)
     with pytest.raises(AssertionError):
         check(packets, 64, simulator="icarus", key=name)
