@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from bench.row import AGREED, Row, Settings, make_row
 from rtl.config import NicConfig
@@ -21,9 +22,9 @@ WAIT = 20.0  # seconds, when built already
 def simulate(settings: Settings) -> list[Row]:
     """The capture with the simulator built already; unless quick, also a build from nothing."""
     config, simulator = settings.config, settings.simulator
-    scenario = load(CAPTURE)
+    scenario = load(CAPTURE, entry_bytes=config.context.entry_bytes)
 
-    def run() -> dict:
+    def run() -> dict[str, Any]:
         return simulate_scenario(scenario, config, simulator=simulator, seed=settings.seed)
 
     rows = []

@@ -9,7 +9,8 @@ from types import FrameType
 import click
 
 BAD_INPUT = 2
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+INTERRUPTED = 128 + signal.SIGINT  # as shells have it
+BROKEN_PIPE = 128 + signal.SIGPIPE
 
 
 class Ended(KeyboardInterrupt):
@@ -35,10 +36,11 @@ def report(error: BaseException) -> int:
         from tb.process import end_descendants
         end_descendants()
         _say("interrupted")
-        return getattr(error, "status", INTERRUPTED)
+        cause = error if isinstance(error, Ended) else error.__cause__
+        return cause.status if isinstance(cause, Ended) else INTERRUPTED
     if isinstance(error, BrokenPipeError):  # as in `rnic parse FILE | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+        return BROKEN_PIPE
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.ctx.get_help() if error.ctx else "", err=True)
     elif isinstance(error, click.UsageError):
@@ -50,7 +52,8 @@ def report(error: BaseException) -> int:
     elif isinstance(error, OSError):
         _error(f"{error.filename or 'system'}: {error.strerror or error}")
     else:
-        _error(f"a fault of this program: {type(error).__name__}: {error} (see {_keep(error)})")
+        summary = next(iter(str(error).splitlines()), "")[:200]
+        _error(f"a fault of this program: {type(error).__name__}: {summary} (see {_keep(error)})")
     return BAD_INPUT
 
 

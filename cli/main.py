@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from cli.errors import end_tidily_on_signals, report
+from cli.errors import BROKEN_PIPE, end_tidily_on_signals, report
 
 COMMANDS = ("simulate", "parse", "verilog", "bench", "test")  # each is cli/NAME.py
 
@@ -39,5 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
         status = rnic.main(arguments, prog_name="rnic", standalone_mode=False)
         sys.stdout.flush()
         return status if isinstance(status, int) else 0
+    except SystemExit:  # Click's answer to a broken pipe; nothing else of ours exits
+        return BROKEN_PIPE
     except (Exception, KeyboardInterrupt) as error:
         return report(error)

@@ -24,6 +24,8 @@ def command(capture: Path, config_name: str, settings: tuple[str, ...], simulato
     from tb.parser_run import parse_frames
     with output.progress_bar(capture.name, quiet) as progress:
         reports = parse_frames(frames, config, simulator, progress=progress)
+    for number, report in enumerate(reports, 1):  # as captures are counted
+        report["frame"] = number
     if json_path is not None:
         output.write_text(json_path, "".join(json.dumps(report) + "\n" for report in reports))
     if not quiet and str(json_path) != "-":

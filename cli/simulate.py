@@ -32,7 +32,8 @@ def command(capture: Path, truth: str, latency: int, config_name: str, settings:
     """
     config = options.resolve(config_name, settings)
     from sim.workload.replay import load
-    scenario = load(capture, truth=truth)
+    scenario = load(capture, None if truth == "none" else truth,
+                    entry_bytes=config.context.entry_bytes)
     from tb.nic_run import simulate_scenario
     with output.progress_bar(scenario.name, quiet) as progress:
         result = simulate_scenario(scenario, config, simulator=simulator, seed=seed,
