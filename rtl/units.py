@@ -22,6 +22,11 @@ def _context_cache(config: NicConfig) -> wiring.Component:
     return ContextCache(config.context, config.data_width)
 
 
+def _dma(config: NicConfig) -> wiring.Component:
+    from rtl.dma import Dma
+    return Dma(config, writers=5, readers=4, ordered=(False, False, False, True))  # as the NIC's
+
+
 UNITS: dict[str, Callable[[NicConfig], wiring.Component]] = {
     "nic": _of("rtl.nic", "Nic"),
     "parser": _of("rtl.parser", "Parser"),
@@ -29,6 +34,6 @@ UNITS: dict[str, Callable[[NicConfig], wiring.Component]] = {
     "icrc_check": _of("rtl.icrc", "IcrcCheck"),
     "icrc_insert": _of("rtl.icrc", "IcrcInsert"),
     "context_cache": _context_cache,
-    "dma": _of("rtl.dma", "Dma"),
+    "dma": _dma,
     "responder": _of("rtl.responder", "Responder"),
 }

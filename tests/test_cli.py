@@ -173,7 +173,7 @@ def test_unit_has_verilog_and_a_port_map_that_agree(unit, tmp_path):
     text = (tmp_path / f"{unit}.v").read_text()
     head = text[text.index(f"module {unit}("):]
     found = {name: (direction, int(high or 0) + 1) for direction, high, name in re.findall(
-        r"^  (input|output) (?:\[(\d+):0\] )?(\w+);", head[:head.index("endmodule")],
+        r"^  (input|output) (?:\[(\d+):0\] )?\\?(\w+) ?;", head[:head.index("endmodule")],
         re.MULTILINE)}
     ports = json.loads((tmp_path / f"{unit}.ports.json").read_text())["ports"]
     assert {port["name"]: (port["direction"], port["width"]) for port in ports
