@@ -12,7 +12,7 @@ from rtl.config import load, override
 from rtl.dma import DmaCounters, Done, ReadBeat, ReadRequest, WriteRequest
 from sim.golden.memory import HostMemory
 from tb.build import read_job, write_result
-from tb.host import Completion, HostAgent, Request
+from tb.host import HostAgent
 from tb.ports import Sink, Source, beats, pack, reset, run, unpack
 
 OK, REFUSED, POISONED, TIMEOUT = range(4)
@@ -141,9 +141,8 @@ class Bench:
         Clock(self.dut.clk, 10, unit="ns").start(start_high=False)
         self.dut.requester_id.value = REQUESTER
         self.host = HostAgent(self.dut, self.memory, self.config, rng=self.rng, **options)
-        for writer in self.writers:
+        if self.writers:
             self.host.on_write.append(self._route)
-            break
         await reset(self.dut)
         return self.host
 
@@ -173,7 +172,7 @@ class Bench:
         return reader
 
     async def finish(self, limit: int = 200_000, quiet: int = 20) -> int:
-        clients = [*self.writers, *self.readers]
+        clients: list[Writer | Reader] = [*self.writers, *self.readers]
 
         def done() -> bool:
             for client in clients:

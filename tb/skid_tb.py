@@ -22,7 +22,7 @@ async def order_is_kept(dut):
     dut.rst.value = 0
     words = [rng.getrandbits(16) for _ in range(count)]
     sent = list(words)
-    got = []
+    got: list[int] = []
     offering = False
     while len(got) < count:
         if not offering and sent and rng.random() < 0.7:

@@ -20,8 +20,9 @@ class Settings(data.Struct):
 class Control(wiring.Component):
     """Empties the context caches into host memory when asked.
 
-    A pulse on `flush` sends FLUSH_ALL to each cache; `flushed` goes up when all have answered, that is when
-    every write-back has left for the host, and falls with the next `flush`. Low after reset.
+    A pulse on `flush` sends FLUSH_ALL to each cache; `flushed` goes up when all have answered, that
+    is when every write-back has left for the host, and falls with the next `flush`. Low after
+    reset.
     """
 
     def __init__(self, config: NicConfig):

@@ -9,7 +9,7 @@ from rtl.host.layout import MPT_BYTES, Mpt
 
 
 class Access(data.Struct):
-    """`length` > 0 bytes at `va` under `key`, wanted by a QP of `pd`; the start is what is mapped."""
+    """`length` > 0 bytes at `va` under `key`, wanted by a QP of `pd`; the start is mapped."""
 
     key: unsigned(32)
     pd: unsigned(32)

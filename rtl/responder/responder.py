@@ -9,8 +9,18 @@ from rtl.context import CachePort, CacheStatus, Operation
 from rtl.dma import ReadClient, WriteClient
 from rtl.headers import Headers, Kind
 from rtl.host.completion import Completion
-from rtl.host.layout import (MPT_BYTES, QPC_BYTES, RESPONDER_FIELDS, CqeOpcode, CqeStatus, Message,
-                             Qpc, QpState, RecvWqe, byte_mask)
+from rtl.host.layout import (
+    MPT_BYTES,
+    QPC_BYTES,
+    RESPONDER_FIELDS,
+    CqeOpcode,
+    CqeStatus,
+    Message,
+    Qpc,
+    QpState,
+    RecvWqe,
+    byte_mask,
+)
 from rtl.responder.answer import Acknowledge
 from rtl.responder.check import PacketCheck, Shape
 from rtl.responder.names import Drop, Syndrome, Verdict
@@ -64,11 +74,12 @@ class Responder(wiring.Component):
     """Takes verified packets, gives payload writes, completions and acknowledge headers.
 
     `headers`/`payload`: each packet's headers, and its payload if it has any (IcrcCheck's output).
-    `qpc`, `mpt`: the context caches. `wqe`: receive WQEs. `write`: payload. `completion`: CQEs, offered
-    after the payload's `done`. `answer`: headers for the deparser, without payload.
+    `qpc`, `mpt`: the context caches. `wqe`: receive WQEs. `write`: payload. `completion`: CQEs,
+    offered after the payload's `done`. `answer`: headers for the deparser, without payload.
 
-    One packet is in work at a time; with all hits and a 512-bit beat a WRITE takes 20 cycles + its beats.
-    Order: packets are executed and answered in arrival order. A packet that is refused writes nothing.
+    One packet is in work at a time; with all hits and a 512-bit beat a WRITE takes 20 cycles + its
+    beats. Order: packets are executed and answered in arrival order. A packet that is refused
+    writes nothing.
     Idle in the cycle after reset. IBTA 9.7.
     """
 
@@ -122,7 +133,7 @@ class Responder(wiring.Component):
             ]
 
         def refuse(syndrome, status):
-            """A NAK that ends the QP; the receive WQE in use, if any, is completed with `status`."""
+            """A NAK that ends the QP; the receive WQE in use, if any, completes with `status`."""
             answer(syndrome, expected, Update.ERROR)
             m.d.sync += [
                 outcome.complete.eq(took_wqe | (qpc.r_op == Message.SEND)),

@@ -1,4 +1,4 @@
-"""The beat of a packet stream; ports are `stream.Signature(PacketLayout(width))` (docs/stream.md)."""
+"""The beat of a packet stream; ports are `stream.Signature(PacketLayout(width))`."""
 
 from amaranth.hdl import unsigned
 from amaranth.lib import data

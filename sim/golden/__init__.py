@@ -1,1 +1,1 @@
-"""WHAT the NIC does: every answer, context, completion and byte of memory, from the specification."""
+"""WHAT the NIC does: each answer, context, completion and byte of memory, as specified."""

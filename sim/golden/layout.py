@@ -49,7 +49,7 @@ class Record:
         return bytes(self.raw)
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and bytes(self) == bytes(other)  # type: ignore[call-overload]
+        return type(other) is type(self) and bytes(self) == bytes(other)
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.fields())
