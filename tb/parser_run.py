@@ -48,7 +48,8 @@ def run_frames(frames: Sequence[bytes], config: NicConfig, simulator: str = "ver
 
     geometry = (config.data_width, config.parser.max_frame)
     raw = simulate("parser_top", (geometry, key), generate, "tb.parser_tb", simulator, seed=seed,
-                   job={"width": config.data_width, "frames": [frame.hex() for frame in frames],
+                   job={"width": config.data_width, "max_frame": config.parser.max_frame,
+                        "frames": [frame.hex() for frame in frames],
                         "errors": [int(error) for error in errors or [False] * len(frames)],
                         **job})
 

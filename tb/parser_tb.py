@@ -4,6 +4,7 @@ It judges nothing but the stream rules; `tb.parser_run` turns what it saw into r
 """
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import cocotb
@@ -13,7 +14,7 @@ from cocotb.triggers import RisingEdge
 from tb.build import read_job, write_result
 from tb.ports import Sink, Source, beats, packets, reset
 
-QUIET = 60  # cycles without any activity after which nothing more can come
+QUIET = 100  # cycles without any activity, beside those of dropping a frame, that mean the end
 
 
 class Watch:
@@ -46,15 +47,22 @@ async def frames(dut):
         source.queue.extend(beats(data, width, bool(error),
                                   rng.getrandbits(width) if job.get("garbage") else 0))
     total = len(source.queue)
-    sinks = {name: Sink(dut, name, rng, job.get("stall", 0))
+    now = 0
+    blocked = job.get("blocked", {})  # port: cycle until which it is never ready
+
+    def opens(name: str) -> Callable[[], bool]:
+        return lambda: now >= blocked.get(name, 0)
+
+    sinks = {name: Sink(dut, name, rng, job.get("stall", 0), opens(name))
              for name in ("headers", "payload", "host", "host_headers")}
     watches = {name: Watch(getattr(dut, name)) for name in ("report", "icrc_report", "seen")}
     agents: list[Any] = [source, *sinks.values(), *watches.values()]
     await reset(dut)
 
     cycle, active, before = 0, 0, (-1, 0, 0)
-    limit = 400 + total * 40
-    while cycle - active < QUIET or source.queue:
+    quiet = QUIET + 8 * job["max_frame"] // width
+    limit = 400 + quiet + total * 40 + max([*blocked.values(), 0])
+    while cycle - active < quiet or source.queue or cycle < max([*blocked.values(), 0]):
         for agent in agents:
             agent.drive()
         await RisingEdge(dut.clk)
@@ -65,7 +73,7 @@ async def frames(dut):
         if moved != before:
             before, active = moved, cycle
         assert cycle < limit, f"nothing more after {limit} cycles"
-        cycle += 1
+        cycle = now = cycle + 1
 
     words = {name: [word for _, word in sink.items] for name, sink in sinks.items()}
     write_result({

@@ -28,6 +28,7 @@ from tb.wire_cases import (
 CAPTURES = Path(os.environ.get("RNIC_CAPTURES", Path(__file__).parent.parent / "captures"))
 STALLS = {"none": (0, 0), "input": (0.4, 0), "output": (0, 0.4), "both": (0.4, 0.4)}
 MAC_CONTROL = ("pause", "pfc")
+REPORT, FIRST_BEAT = 9, 12  # cycles from the last beat of a frame
 
 
 def config(width):
@@ -186,13 +187,57 @@ def test_more_fuzz(width):
         check([mutant(rng) for _ in range(1000)], width, idle=0.1, stall=0.1, seed=seed)
 
 
+def mixed(rng, count):
+    """Frames of 62 to 9216 bytes, short ones behind long ones."""
+    frames = []
+    for _ in range(count):
+        kind = rng.randrange(4)
+        if kind == 0:
+            frames.append(rng.randbytes(12) + b"\x08\x06" + bytes(rng.choice((50, 1500, 9202))))
+        elif kind == 1:
+            frames.append(build(packet(rng, 0x04, rng.choice((4096, rng.randrange(1, 4096))))))
+        else:
+            frames += [build(packet(rng, 0x11, 0)) for _ in range(rng.randrange(20))]
+    return frames
+
+
 @pytest.mark.parametrize("width", DATA_WIDTHS)
 def test_one_beat_a_cycle_back_to_back(width):
     rng = random.Random(1)
-    frames = [build(packet(rng, 0x11, 0)) for _ in range(100)]  # 62 bytes: a beat at 512 bits
-    frames += [build(packet(rng, 0x04, rng.randrange(1500))) for _ in range(50)]
+    frames = [build(packet(rng, 0x11, 0)) for _ in range(200)]  # 62 bytes: a beat at 512 bits
+    frames += mixed(rng, 20 if width < 512 else 60)
     observed = check(frames, width)
     assert observed.raw["in_cycles"] == observed.raw["beats"]
+
+
+@pytest.mark.parametrize("width", DATA_WIDTHS)
+def test_latency(width):
+    """Of frames one by one: docs/parser.md has the figures."""
+    rng = random.Random(1)
+    ack, arp = build(packet(rng, 0x11, 0)), rng.randbytes(12) + b"\x08\x06" + bytes(46)
+    last = -(-len(arp) // (width // 8)) - 1
+    seen = run_frames([arp], config(width)).raw
+    assert seen["report_cycles"] == [seen["taken"][last] + REPORT]
+    assert seen["cycles"]["host"][0] == seen["taken"][last] + FIRST_BEAT
+    assert seen["cycles"]["host_headers"] == [seen["taken"][last] + FIRST_BEAT]
+    seen = run_frames([ack], config(width)).raw
+    assert seen["report_cycles"] == [seen["taken"][-1] + REPORT]
+
+
+BLOCKED = {"headers": ("headers",), "payload": ("payload",), "host": ("host",),
+           "host headers": ("host_headers",), "RDMA": ("headers", "payload"),
+           "all": ("headers", "payload", "host", "host_headers")}
+
+
+@pytest.mark.parametrize("ports", BLOCKED)
+@pytest.mark.parametrize("width", (64, 512))
+def test_a_port_that_is_long_blocked_loses_nothing(width, ports):
+    rng = random.Random(11)
+    frames = mixed(rng, 30) + [build(packet(rng, 0x04, 4096)) for _ in range(12)]
+    frames += [build(packet(rng, 0x04, 1)) for _ in range(150)] + not_rdma(rng)
+    rng.shuffle(frames)
+    check(frames[:len(frames) // (4 if width == 64 else 1)], width,
+          blocked=dict.fromkeys(BLOCKED[ports], 6000))
 
 
 def test_parse_frames_reports_progress():

@@ -13,8 +13,8 @@ from rtl.parser.route import Router
 from rtl.parser.transport import Route, TransportDecoder, Verdict
 from rtl.stream import PacketLayout
 
-FRAMES = 32  # whole frames inside; covers the decoder's latency with frames of one beat
-SPARE_BEATS = 32  # beside a frame of the greatest length, for the same reason
+SPARE = 32  # beats and frames beside a frame of the greatest length: the decoder's latency
+SMALL_FRAME = 64  # bytes; of such frames, as many may wait as a frame of the greatest length has
 
 
 class ParserReport(data.Struct):
@@ -49,15 +49,17 @@ class Parser(wiring.Component):
     stored; its reported length saturates at 16383.
 
     A frame is stored until its end is known. From its last beat to its first beat on `frame` or
-    `host` and to its headers: 13 cycles when nothing waits; to the payload 1 more. Initiation
-    interval: one beat, frames back to back. Full outputs stall `i` once 32 frames or
-    `parser.max_frame` bytes wait. The reset empties it; ready in the next cycle.
+    `host` and to its headers: 12 cycles when nothing waits; to the payload 1 more. Initiation
+    interval: one beat, frames back to back, also of one beat behind one of `parser.max_frame`.
+    Full outputs stall `i` once so many bytes or frames wait. The reset empties it; ready in the
+    next cycle.
     Clauses: IEEE 802.3 3.2, 802.1Q 9.6, RFC 791, RFC 8200, RFC 768, IBTA 9 and annexes A16, A17.
     """
 
     def __init__(self, config):
         self.data_width = config.data_width
         self.max_frame = config.parser.max_frame
+        self.frames = self.max_frame // max(SMALL_FRAME, config.beat_bytes) + SPARE
         packet = stream.Signature(PacketLayout(config.data_width))
         headers = stream.Signature(Headers)
         super().__init__({
@@ -88,9 +90,9 @@ class Parser(wiring.Component):
         beat_bytes = self.data_width // 8
         beats = -(-self.max_frame // beat_bytes)
         m.submodules.frames = frames = SyncFIFOBuffered(width=layout.size,
-                                                        depth=beats + SPARE_BEATS)
+                                                        depth=beats + SPARE)
         count = Signal(range(beats + 1))  # of the frame that enters, stored already
-        inside = Signal(range(FRAMES + 1))
+        inside = Signal(range(self.frames + 1))
         room, full, take = Signal(init=1), Signal(), Signal()
         entry = Signal(layout)
         m.d.comb += [
@@ -110,9 +112,9 @@ class Parser(wiring.Component):
             m.d.sync += count.eq(count + ~full)
             with m.If(self.i.p.last):
                 m.d.sync += count.eq(0)
-        left = Signal(range(FRAMES + 1))
+        left = Signal(range(self.frames + 1))
         m.d.comb += left.eq(inside + (take & self.i.p.last) - router.done)
-        m.d.sync += [inside.eq(left), room.eq(left != FRAMES)]
+        m.d.sync += [inside.eq(left), room.eq(left != self.frames)]
         return take
 
     def _decode(self, m, router, take):
@@ -121,7 +123,7 @@ class Parser(wiring.Component):
         m.submodules.network = network = NetworkDecoder(self.max_frame)
         m.submodules.transport = transport = TransportDecoder(self.data_width)
         m.submodules.verdicts = verdicts = SyncFIFOBuffered(width=Verdict.as_shape().size,
-                                                            depth=FRAMES)
+                                                            depth=self.frames)
         verdict = transport.o
         m.d.comb += [
             window.valid.eq(take), window.beat.eq(self.i.p),
