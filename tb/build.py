@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -99,10 +100,27 @@ def check_simulator(simulator: str) -> None:
                          f"apt-get install -y {package}")
 
 
+def _check_fst() -> None:
+    """Verilator's FST writer is compiled against two libraries; its VCD writer needs none."""
+    probe = subprocess.run(["g++", "-E", "-x", "c++", "-"], text=True, capture_output=True,
+                           check=False, input="#include <lz4.h>\n#include <zlib.h>\n")
+    if probe.returncode:
+        raise BuildError("Verilator needs lz4 and zlib to write .fst: apt-get install -y "
+                         "liblz4-dev zlib1g-dev; or write .vcd")
+
+
 def _runner(simulator: str) -> Any:
     from cocotb_tools.runner import Icarus, Verilator
+    class OneFormat(Icarus):
+        """With -vcd among the plusargs; the runner itself only knows -fst, and puts it last."""
+
+        def _test_command(self) -> list[Any]:
+            commands = super()._test_command()
+            return [[word for word in command if word != "-fst" or "-vcd" not in command]
+                    for command in commands]
+
     if simulator == "icarus":
-        return process.in_groups(Icarus())
+        return process.in_groups(OneFormat())
     _use_verilator()
 
     class PortsOnly(Verilator):
@@ -145,6 +163,8 @@ def build(top: str, source: Path, simulator: str = "verilator", *,
     `waves`: "fst" or "vcd" for a build that can write that.
     """
     check_simulator(simulator)
+    if waves == "fst" and simulator == "verilator":
+        _check_fst()
     args = _build_args(simulator, waves)
     tool = version("verilator") if simulator == "verilator" else shutil.which("iverilog")
     key = hashlib.sha256(source.read_bytes() + Path(__file__).read_bytes()
@@ -200,7 +220,8 @@ def run(top: str, folder: Path, module: str, simulator: str = "verilator", *,
                 hdl_toplevel=top, hdl_toplevel_lang="verilog", test_module=module,
                 build_dir=folder, test_dir=work, seed=seed, results_xml=str(results),
                 extra_env=extra, waves=waves is not None, testcase=testcase,
-                plusargs=[f"+dumpfile_path={work / 'dump.fst'}"] if waves else [],
+                plusargs=[f"+dumpfile_path={work / 'dump.fst'}", f"-{waves.suffix[1:]}"]
+                if waves and simulator == "icarus" else [],
                 timescale=("1ns", "1ps"), log_file=log if quiet else None)
         try:
             tests, failed = get_results(results)
