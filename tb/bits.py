@@ -1,5 +1,6 @@
 """Between an Amaranth layout's fields and the one integer that its Verilog port is."""
 
+import enum
 from typing import Any
 
 from amaranth.lib import data
@@ -43,7 +44,9 @@ def pack(layout: Any, values: Any) -> int:
         if name not in fields:
             raise KeyError(f"no such field: {name}")
         offset, width, inner = fields[name]
-        number = int(value) if inner is None or isinstance(value, int) else pack(inner, value)
+        if isinstance(value, enum.Enum):
+            value = value.value
+        number = value if isinstance(value, int) else pack(inner, value)
         if not -(1 << width) < 2 * number < 2 << width:
             raise ValueError(f"{name}: {number} does not fit {width} bits")
         word |= (number & ((1 << width) - 1)) << offset

@@ -14,7 +14,7 @@ from tb.bits import unpack
 from tb.build import simulate
 
 MIN_FRAME = 14
-RDMA = ("roce2", "roce1", "cnp")
+CHUNK = 2000  # frames a simulation
 BTH_FIELDS = ("opcode", "se", "m", "pad", "tver", "pkey", "fecn", "becn", "dqpn", "ackreq", "psn")
 Report = dict[str, Any]
 
@@ -76,9 +76,14 @@ def parse_frames(frames: Sequence[bytes], config: NicConfig, simulator: str = "v
 
     `errors` says which frames the MAC flags. `progress` is called with (done, all).
     """
-    if progress:
-        progress(0, len(frames))
-    reports = reports_of(run_frames(frames, config, simulator, errors)) if frames else []
+    errors = list(errors or [False] * len(frames))
+    reports: list[Report] = []
+    for start in range(0, len(frames), CHUNK):
+        if progress:
+            progress(start, len(frames))
+        part = slice(start, start + CHUNK)
+        for report in reports_of(run_frames(frames[part], config, simulator, errors[part])):
+            reports.append(report | {"frame": start + report["frame"]})
     if progress:
         progress(len(frames), len(frames))
     return reports
