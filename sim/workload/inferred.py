@@ -52,6 +52,7 @@ def inferred(capture_path: str | Path, nic: str | None = None,
     requests = {qpn: asked for qpn, held in by_qpn.items()
                 if (asked := [seen for seen in held if seen.opcode not in RESPONSES])}
     peers = pair_with_peers(requests, sent)
+    answers = _answers(requests, peers, sent, notes)
     regions = add_ranges(setup, requests, peers, notes)
     buffers = _Buffers(setup)
     for qpn in sorted(by_qpn):
@@ -65,7 +66,7 @@ def inferred(capture_path: str | Path, nic: str | None = None,
     return Scenario(
         name=Path(capture_path).stem, source="inferred", notes=notes,
         frames=[Frame(seen.number, seen.data) for seen in received],
-        answers=[Frame(seen.number, seen.data) for seen in sent if seen.is_answer],
+        answers=[Frame(seen.number, seen.data) for seen in answers],
         memory=setup.memory, settings=settings, posts=setup.posts,
         regions=[Region(index, va, length) for index, (va, length) in enumerate(regions)],
         qpns=sorted(by_qpn), entry_bytes=entry_bytes)
@@ -111,6 +112,20 @@ def _packets_by_qpn(received: list[Seen], notes: list[str]) -> dict[int, list[Se
     for qpn, count in sorted(strangers.items()):
         notes.append(f"QP {qpn}: {count} packets from another peer than its first are refused")
     return by_qpn
+
+
+def _answers(requests: dict[int, list[Seen]], peers: dict[int, list[Seen]], sent: list[Seen],
+             notes: list[str]) -> list[Seen]:
+    """The answers to compare with; `peers` loses those to requests from before the capture."""
+    for qpn, held in peers.items():
+        peers[qpn] = [seen for seen in held if seen.number > requests[qpn][0].number]
+    answers = sorted((seen for held in peers.values() for seen in held),
+                     key=lambda seen: seen.number)
+    others = sum(seen.is_answer for seen in sent) - len(answers)
+    if others:
+        notes.append(f"{others} answers are to requests that the capture does not hold; they are "
+                     "not compared")
+    return answers
 
 
 def _peer(seen: Seen) -> tuple[str, str]:

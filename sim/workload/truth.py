@@ -38,9 +38,9 @@ def read_truth(path: str | Path) -> Truth:
     """The file with the memory of host A, everything checked that it says of itself."""
     path = Path(path)
     fields = _read_json(path)
+    if fields["format"] != FORMAT:
+        raise TruthError(f"{path}: format is {fields['format']!r}; this program reads {FORMAT}")
     try:
-        if fields["format"] != FORMAT:
-            raise TruthError(f"{path}: format is {fields['format']!r}; this program reads {FORMAT}")
         for host in "AB":
             bytes.fromhex(fields["hosts"][host]["mac"].replace(":", ""))
         regions = [_region(path, region) for region in fields["memory_regions"]
@@ -48,7 +48,9 @@ def read_truth(path: str | Path) -> Truth:
         for key in ("connections", "memory_windows"):
             list(fields[key])
         int(fields["capture"]["frames"])
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+    except TruthError:
+        raise
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         raise misfit(path, error) from None
     return Truth(path, fields, regions)
 
