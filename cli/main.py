@@ -1,6 +1,7 @@
 """The commands and the exit status: 0 all agreed, 1 a mismatch, 2 bad input or usage."""
 
 import importlib
+import io
 import sys
 
 import click
@@ -35,6 +36,9 @@ def rnic() -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run a command line; what goes wrong becomes one line on stderr and an exit status."""
     end_tidily_on_signals()
+    for stream in (sys.stdout, sys.stderr):  # a terminal without µ shall see ?, not a traceback
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         status = rnic.main(arguments, prog_name="rnic", standalone_mode=False)
         sys.stdout.flush()

@@ -209,7 +209,8 @@ def test_parse_into_a_pipe_that_closes():
 
 
 def test_simulate_agrees_and_says_so(tmp_path):
-    done = rnic("simulate", "--config", "tiny", "--json", tmp_path / "result.json")
+    done = rnic("simulate", "--config", "tiny", "--json", tmp_path / "result.json",
+                PYTHONIOENCODING="ascii")  # a terminal without µ
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("pass: hardware and model agree")
     result = json.loads((tmp_path / "result.json").read_text())
