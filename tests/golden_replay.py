@@ -6,16 +6,13 @@ from sim.golden.layout import QpContext
 from sim.golden.memory import HostMemory
 from sim.golden.nic import GoldenNic
 from sim.golden.outcome import Outcome
-from sim.wire import opcodes
 from sim.wire.codec import parse
+from sim.workload.limits import NOT_CARRIED_OUT
 from sim.workload.scenario import Scenario
 
 ROOT = Path(__file__).parents[1]
 CAPTURES = ROOT / "captures"
 SHARED = ROOT.parent / "shared"  # more captures and frames, where they are
-NOT_CARRIED_OUT = (  # row 11 of docs/responder.md
-    opcodes.READ_REQUEST, opcodes.CMP_SWAP, opcodes.FETCH_ADD, opcodes.SEND_LAST_INV,
-    opcodes.SEND_ONLY_INV, opcodes.FLUSH, opcodes.ATOMIC_WRITE)
 
 
 def run(scenario: Scenario) -> tuple[list[Outcome], HostMemory]:

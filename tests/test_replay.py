@@ -2,14 +2,17 @@
 
 import gzip
 import json
+import random
 import shutil
 import struct
 
 import pytest
 
 from sim.golden.layout import QpContext
+from sim.wire.build import Packet, build, reseal
 from sim.wire.capture import CapturedFrame, CaptureError, read_capture, write_capture
-from sim.workload import replay
+from sim.workload import random_faults, replay
+from sim.workload.random_rc import generate
 from sim.workload.replay import TruthError
 from tests.golden_replay import CAPTURES, run
 
@@ -185,6 +188,37 @@ def test_capture_without_rdma(tmp_path):
     outcomes, _ = run(scenario)
     assert [outcome.action for outcome in outcomes] == ["host_queue"]
     assert scenario.notes == ["the capture holds no RoCEv2 RC request; nothing is answered"]
+
+
+def test_what_is_not_carried_out_is_told(tmp_path):
+    planned = random_faults.NOT_CARRIED_OUT[0]
+    frame = build(Packet(bth={"opcode": planned.opcode, "dqpn": 9}, extensions=planned.extensions))
+    write_capture(tmp_path / "read.pcap", [CapturedFrame(frame, 0)])
+    assert replay.inferred(tmp_path / "read.pcap").notes[-1] == (
+        "QP 9: frame 1 (RC_READ_REQUEST) asks for what the responder does not carry out yet; "
+        "answers differ from there on")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_packets_upset_the_inference(tmp_path, seed):
+    """Frames mixed, spoilt and sealed again: any outcome, no exception."""
+    rng = random.Random(seed)
+    pool = [frame.data for name in ("first", "rnr")
+            for frame in read_capture(CAPTURES / f"{name}.pcap")]
+    pool += [frame.data for frame in generate(seed=seed, frames=200).frames]
+    for _ in range(20):
+        frames = []
+        for _ in range(40):
+            data = bytearray(rng.choice(pool))
+            for _ in range(rng.choice((0, 0, 1, 2, 5))):
+                data[rng.randrange(14, len(data))] = rng.getrandbits(8)
+            if len(data) > 60 and data[14] == 0x45:
+                data = bytearray(reseal(bytes(data)))
+            frames.append(CapturedFrame(bytes(data), 0))
+        write_capture(tmp_path / "spoilt.pcap", frames)
+        scenario = replay.inferred(tmp_path / "spoilt.pcap")
+        outcomes, _ = run(scenario)
+        replay.check_answers(scenario, outcomes)
 
 
 # Files

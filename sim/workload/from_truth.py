@@ -7,6 +7,7 @@ from typing import Any
 from sim.golden.layout import MrAccess, QpAccess, QpContext, QpFlags, Service, State
 from sim.wire.codec import gid_bytes, mac_bytes
 from sim.workload.host_setup import PD, HostSetup, Receive
+from sim.workload.limits import limit_notes
 from sim.workload.scenario import Frame, Region, Scenario
 from sim.workload.traffic import (
     Manner,
@@ -52,11 +53,12 @@ def _scenario(name: str, truth: Truth, traffic: list[Seen], entry_bytes: int) ->
     notes: list[str] = []
     for connection in truth.fields["connections"]:
         _add_connection(setup, truth, connection, traffic, notes)
+    received = addressed_to(traffic, truth.mac("A"))
+    notes += limit_notes(received)
     settings = setup.finish()
     return Scenario(
         name=name, source="truth", notes=notes,
-        frames=[Frame(seen.number, seen.data)
-                for seen in addressed_to(traffic, truth.mac("A"))],
+        frames=[Frame(seen.number, seen.data) for seen in received],
         answers=[Frame(seen.number, seen.data) for seen in _sent(truth, traffic, "A")
                  if seen.is_answer],
         memory=setup.memory, settings=settings,
@@ -138,7 +140,7 @@ def _add_connection(setup: HostSetup, truth: Truth, connection: dict[str, Any],
 def _sent(truth: Truth, traffic: list[Seen], host: str, dqpn: int | None = None) -> list[Seen]:
     """RoCE packets of a host, to one QP or to all."""
     return [seen for seen in traffic
-            if seen.is_rdma and seen.report["eth"]["src"] == truth.mac(host)
+            if seen.is_roce2 and seen.report["eth"]["src"] == truth.mac(host)
             and dqpn in (None, seen.dqpn)]
 
 

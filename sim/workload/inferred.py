@@ -8,6 +8,7 @@ from sim.wire import opcodes
 from sim.wire.codec import gid_bytes, mac_bytes
 from sim.workload.from_truth import DEFAULT_HOP_LIMIT, DEFAULT_SPORT, MTU_CODE
 from sim.workload.host_setup import PD, HostSetup, Receive
+from sim.workload.limits import limit_notes
 from sim.workload.peers import pair_with_peers
 from sim.workload.ranges import add_ranges
 from sim.workload.scenario import Frame, Region, Scenario
@@ -46,7 +47,7 @@ def inferred(capture_path: str | Path, nic: str | None = None,
     notes: list[str] = []
     mac = _choose_nic(traffic, nic, notes)
     received = addressed_to(traffic, mac)
-    sent = [seen for seen in traffic if seen.is_rdma and seen.report["eth"]["src"] == mac]
+    sent = [seen for seen in traffic if seen.is_roce2 and seen.report["eth"]["src"] == mac]
     setup = HostSetup(entry_bytes)
     by_qpn = _packets_by_qpn(received, notes)
     requests = {qpn: asked for qpn, held in by_qpn.items()
@@ -62,6 +63,7 @@ def inferred(capture_path: str | Path, nic: str | None = None,
             setup.add_qp(qpn, _context(by_qpn[qpn][0], []), [])
             notes.append(f"QP {qpn}: gets answers only; this NIC does not send requests yet")
     regions += buffers.finish(notes)
+    notes += limit_notes(received)
     settings = setup.finish()
     return Scenario(
         name=Path(capture_path).stem, source="inferred", notes=notes,
@@ -92,8 +94,7 @@ def _choose_nic(traffic: list[Seen], nic: str | None, notes: list[str]) -> str:
 
 
 def _is_rc_request(seen: Seen) -> bool:
-    return (seen.is_rdma and seen.report["kind"] == "roce2" and seen.opcode >> 5 == 0
-            and seen.opcode not in RESPONSES)
+    return seen.is_roce2 and seen.opcode >> 5 == 0 and seen.opcode not in RESPONSES
 
 
 def _packets_by_qpn(received: list[Seen], notes: list[str]) -> dict[int, list[Seen]]:
@@ -101,8 +102,7 @@ def _packets_by_qpn(received: list[Seen], notes: list[str]) -> dict[int, list[Se
     by_qpn: dict[int, list[Seen]] = {}
     strangers: Counter[int] = Counter()
     for seen in received:
-        if not seen.is_rdma or seen.report["kind"] != "roce2" \
-                or seen.opcode & 0xE0 not in SERVICES:
+        if not seen.is_roce2 or seen.opcode & 0xE0 not in SERVICES:
             continue
         held = by_qpn.setdefault(seen.dqpn, [])
         if held and held[0].opcode & 0xE0 != opcodes.UD and _peer(held[0]) != _peer(seen):

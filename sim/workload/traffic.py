@@ -30,9 +30,13 @@ class Seen(NamedTuple):
         return self.report["kind"] in RDMA_KINDS and self.report["error"] is None
 
     @property
+    def is_roce2(self) -> bool:
+        return self.is_rdma and self.report["kind"] == "roce2"
+
+    @property
     def is_answer(self) -> bool:
         """What an RC responder sends."""
-        return self.is_rdma and self.report["bth"]["opcode"] in RESPONSES
+        return self.is_roce2 and self.report["bth"]["opcode"] in RESPONSES
 
     @property
     def opcode(self) -> int:
