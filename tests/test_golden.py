@@ -7,8 +7,9 @@ import pytest
 
 from sim.golden.layout import Completion, QpContext, State, WcOpcode, WcStatus
 from sim.wire import opcodes
+from sim.wire.build import Packet, build
 from sim.wire.codec import parse
-from sim.workload import replay
+from sim.workload import oddities, replay
 from sim.workload.random_rc import generate
 from sim.workload.scenario import Frame
 from tests.golden_replay import CAPTURES, SHARED, carried_out, run
@@ -205,3 +206,20 @@ def test_random_traffic_without_faults_is_never_refused():
     assert {outcome.action for outcome in outcomes} == {"answered", "accepted"}
     assert {parse(frame)["aeth"]["syndrome"] for outcome in outcomes
             for frame in outcome.frames} == {0x1F}
+
+
+# Oddities that no bundled capture shows
+
+
+@pytest.mark.parametrize("network", ["ipv4", "ipv6"])
+def test_a_ce_mark_set_on_the_way_is_allowed_for(network):
+    def answer(tclass):
+        return oddities.Answer.of(1, build(Packet(
+            network=network, tclass=tclass, bth={"opcode": opcodes.ACK}, vlan=(100,),
+            extensions={"aeth": {"syndrome": 0x1F}})))
+
+    for ecn in (1, 2):
+        ours, theirs = answer(0x48 | ecn), answer(0x48 | 3)
+        assert oddities.liken(ours, theirs) == (theirs.data, ["ce_mark"])
+    ours, theirs = answer(0x48), answer(0x4B)  # not ECT: nobody may mark it
+    assert oddities.liken(ours, theirs)[0] != theirs.data
