@@ -44,8 +44,8 @@ class IcrcCheck(wiring.Component):
     parser that feeds all four in step never locks up. A frame is taken a beat a cycle whatever the
     outputs do, as long as fewer than 64 verdicts are unused.
 
-    Latency from a frame's last beat to its report, in cycles: 5 + log2(data width / 32); to its
-    header item 3 more. Initiation interval: one beat, of all streams. The reset empties it; ready
+    Latency from a frame's last beat to its report, in cycles: 4 + log2(data width / 32); to its
+    header item 2 more. Initiation interval: one beat, of all streams. The reset empties it; ready
     in the next cycle. Clauses: IBTA A17.3.3 (RoCEv2), A16.4.1 (RoCEv1).
     """
 

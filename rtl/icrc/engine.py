@@ -102,7 +102,9 @@ class IcrcEngine(wiring.Component):
             final.eq(self.info.end - (self.tail + 1)),
         ]
         with m.If(self.valid):
-            m.d.sync += self.index.eq(Mux(self.beat.last, 0, self.index + 1))
+            # It stops at its greatest value, so that a frame of any length ends wrong, not anew.
+            m.d.sync += self.index.eq(Mux(
+                self.beat.last, 0, Mux(self.index.all(), self.index, self.index + 1)))
 
         lane, final_index = final[:self.beat_log], final[self.beat_log:]
         beat_bytes = self.data_width // 8
@@ -117,7 +119,9 @@ class IcrcEngine(wiring.Component):
             covered.eq(((beat.data | ones) ^ seed) & after & _bytes(keep)),
             later.eq(valid), used.eq(index <= final_index), first.eq(index == 0),
             result.last.eq(beat.last), result.error.eq(beat.error),
-            result.complete.eq(index >= final_index), result.zeros.eq(~lane),
+            result.complete.eq(
+                (index > final_index) | ((index == final_index) & (lane <= ~beat.empty))),
+            result.zeros.eq(~lane),
             result.sequence.eq(info.sequence),
         ]
         return covered, used, first, later, result

@@ -19,7 +19,7 @@ class IcrcInsert(wiring.Component):
 
     Takes a frame on `i` and its `info`, whose `end` is the length of the frame; gives the frame on
     `o`. One beat a cycle, frames back to back; a beat without bytes of the ICRC leaves 3 cycles
-    after it came, the last one 6 + log2(data width / 32) + log2(data width / 8). Order and `error`
+    after it came, the last one 7 + log2(data width / 32) + log2(data width / 8). Order and `error`
     are kept. The reset empties it; ready in the next cycle.
     """
 
