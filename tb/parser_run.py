@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import ipaddress
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from rtl.config import NicConfig
@@ -14,6 +15,7 @@ from tb.bits import unpack
 from tb.build import simulate
 
 MIN_FRAME = 14
+TOP = Path(__file__).with_name("parser_top.py")
 CHUNK = 2000  # frames a simulation
 BTH_FIELDS = ("opcode", "se", "m", "pad", "tver", "pkey", "fecn", "becn", "dqpn", "ackreq", "psn")
 Report = dict[str, Any]
@@ -46,8 +48,8 @@ def run_frames(frames: Sequence[bytes], config: NicConfig, simulator: str = "ver
         text = to_verilog(ParserTop(config), "parser_top")
         return mutate(text) if mutate else text
 
-    geometry = (config.data_width, config.parser.max_frame)
-    raw = simulate("parser_top", (geometry, key), generate, "tb.parser_tb", simulator, seed=seed,
+    what = (config.data_width, config.parser.max_frame, TOP.read_text(), key)
+    raw = simulate("parser_top", what, generate, "tb.parser_tb", simulator, seed=seed,
                    job={"width": config.data_width, "max_frame": config.parser.max_frame,
                         "frames": [frame.hex() for frame in frames],
                         "errors": [int(error) for error in errors or [False] * len(frames)],

@@ -17,22 +17,31 @@ from tb.ports import Sink, Source, beats, packets, reset
 QUIET = 100  # cycles without any activity, beside those of dropping a frame, that mean the end
 
 
-class Watch:
-    """Collects the words of an observation port whose lowest bit is `valid`."""
+class Watches:
+    """Collects the words of the observation ports; the bit of each in `activity` says when."""
 
-    def __init__(self, port: Any) -> None:
-        self._port = port
-        self.words: list[int] = []
-        self.cycles: list[int] = []
+    NAMES = ("report", "icrc_report", "seen")
+
+    def __init__(self, dut: Any) -> None:
+        self._activity = dut.activity
+        self._ports = [getattr(dut, name) for name in self.NAMES]
+        self.words: dict[str, list[int]] = {name: [] for name in self.NAMES}
+        self.cycles: dict[str, list[int]] = {name: [] for name in self.NAMES}
+        self.count = 0
 
     def drive(self) -> None:
         pass
 
     def sample(self, cycle: int) -> None:
-        value = self._port.value
-        if value[0] == 1:  # the rest may be undefined else
-            self.words.append(value.to_unsigned() >> 1)
-            self.cycles.append(cycle)
+        active = self._activity.value.to_unsigned()
+        if not active:
+            return
+        for number, name in enumerate(self.NAMES):
+            if active >> number & 1:
+                # without the lowest bit, `valid`
+                self.words[name].append(self._ports[number].value.to_unsigned() >> 1)
+                self.cycles[name].append(cycle)
+                self.count += 1
 
 
 @cocotb.test()
@@ -49,27 +58,28 @@ async def frames(dut):
     total = len(source.queue)
     now = 0
     blocked = job.get("blocked", {})  # port: cycle until which it is never ready
+    opened = max([*blocked.values(), 0])
 
     def opens(name: str) -> Callable[[], bool]:
         return lambda: now >= blocked.get(name, 0)
 
     sinks = {name: Sink(dut, name, rng, job.get("stall", 0), opens(name))
              for name in ("headers", "payload", "host", "host_headers")}
-    watches = {name: Watch(getattr(dut, name)) for name in ("report", "icrc_report", "seen")}
-    agents: list[Any] = [source, *sinks.values(), *watches.values()]
+    watches = Watches(dut)
+    agents: list[Any] = [source, *sinks.values(), watches]
     await reset(dut)
 
     cycle, active, before = 0, 0, (-1, 0, 0)
     quiet = QUIET + 8 * job["max_frame"] // width
-    limit = 400 + quiet + total * 40 + max([*blocked.values(), 0])
-    while cycle - active < quiet or source.queue or cycle < max([*blocked.values(), 0]):
+    limit = 400 + quiet + total * 40 + opened
+    while cycle - max(active, opened) < quiet or source.queue:
         for agent in agents:
             agent.drive()
         await RisingEdge(dut.clk)
         for agent in agents:
             agent.sample(cycle)
         moved = (len(source.queue), sum(len(sink.items) for sink in sinks.values()),
-                 sum(len(watch.words) for watch in watches.values()))
+                 watches.count)
         if moved != before:
             before, active = moved, cycle
         assert cycle < limit, f"nothing more after {limit} cycles"
@@ -77,9 +87,9 @@ async def frames(dut):
 
     words = {name: [word for _, word in sink.items] for name, sink in sinks.items()}
     write_result({
-        "reports": [hex(word) for word in watches["report"].words],
-        "icrc": [hex(word) for word in watches["icrc_report"].words],
-        "seen": [packet.hex() for packet in packets(watches["seen"].words, width)],
+        "reports": [hex(word) for word in watches.words["report"]],
+        "icrc": [hex(word) for word in watches.words["icrc_report"]],
+        "seen": [packet.hex() for packet in packets(watches.words["seen"], width)],
         "headers": [hex(word) for word in words["headers"]],
         "payload": [packet.hex() for packet in packets(words["payload"], width)],
         "host": [packet.hex() for packet in packets(words["host"], width)],
@@ -88,6 +98,6 @@ async def frames(dut):
         "icrc_counters": hex(dut.icrc_counters.value.to_unsigned()),
         "beats": total,
         "in_cycles": source.taken[-1] - source.taken[0] + 1 if total else 0,
-        "taken": source.taken, "report_cycles": watches["report"].cycles,
+        "taken": source.taken, "report_cycles": watches.cycles["report"],
         "cycles": {name: [at for at, _ in sink.items] for name, sink in sinks.items()},
     })

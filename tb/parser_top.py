@@ -1,6 +1,6 @@
 """The parser with its ICRC check behind it, as benches and `parse` use them."""
 
-from amaranth.hdl import Module, unsigned
+from amaranth.hdl import Cat, Module, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -13,7 +13,8 @@ from rtl.stream import PacketLayout
 
 class ParserTop(wiring.Component):
     """`payload` and `headers` are what the check lets through; `seen` shows each beat of payload
-    that the parser gives to it."""
+    that the parser gives to it. `activity`, the port to poll, has a bit for each of `report`,
+    `icrc_report` and `seen`."""
 
     def __init__(self, config: NicConfig):
         self.config = config
@@ -25,7 +26,7 @@ class ParserTop(wiring.Component):
             "host": Out(packet), "host_headers": Out(headers),
             "report": Out(ParserReport), "counters": Out(ParserCounters),
             "icrc_report": Out(IcrcReport), "icrc_counters": Out(IcrcCounters),
-            "seen": Out(self.seen_layout),
+            "seen": Out(self.seen_layout), "activity": Out(3),
         })
 
     def elaborate(self, platform):
@@ -44,5 +45,6 @@ class ParserTop(wiring.Component):
             self.icrc_report.eq(check.report), self.icrc_counters.eq(check.counters),
             self.seen.valid.eq(parser.payload.valid & parser.payload.ready),
             self.seen.beat.eq(parser.payload.payload),
+            self.activity.eq(Cat(parser.report.valid, check.report.valid, self.seen.valid)),
         ]
         return m
