@@ -31,6 +31,7 @@ class Source:
         self.idle, self.gate, self._rng = idle, gate, rng
         self._offering = False
         self._valid.value = 0
+        self._payload.value = 0
         self._high = False
 
     def drive(self) -> None:
@@ -81,7 +82,9 @@ class Sink:
         if self._valid.value != 1:
             assert self._held is None, f"{self.name}: valid fell before the transfer"
             return
-        payload = self._payload.value.to_unsigned()
+        value = self._payload.value
+        assert value.is_resolvable, f"{self.name}: undefined bits: {value}"
+        payload = value.to_unsigned()
         assert self._held in (None, payload), f"{self.name}: payload changed before the transfer"
         self._held = None if self._high else payload
         if self._high:

@@ -1,0 +1,90 @@
+"""The responder and the completer against the golden model, row by row and at random."""
+
+import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from rtl.config import NicConfig, load
+from rtl.context import CachePort
+from rtl.dma import WriteClient
+from rtl.host.completion import Completer, CompleterCounters
+from rtl.host.layout import CQC_BYTES
+from rtl.responder import Responder
+from rtl.verilog import to_verilog
+from tb.build import simulate
+from tb.responder_cases import CASES
+
+ROWS = range(1, 23)
+
+
+class ResponderUnit(wiring.Component):
+    """A responder with the completer that takes its completions."""
+
+    def __init__(self, config: NicConfig):
+        self.responder = Responder(config)
+        self.completer = Completer(config.data_width)
+        ports = {name: port for name, port in self.responder.signature.members.items()
+                 if name != "completion"}
+        super().__init__({**ports, "cqc": Out(CachePort(CQC_BYTES)),
+                          "cqe_write": Out(WriteClient(config.data_width)),
+                          "completer_counters": Out(CompleterCounters)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.responder, m.submodules.completer = self.responder, self.completer
+        connect(m, self.responder.completion, self.completer.i)
+        for name, member in self.responder.signature.members.items():
+            if name == "completion":
+                continue
+            inner, outer = getattr(self.responder, name), getattr(self, name)
+            if member.is_port:
+                m.d.comb += outer.eq(inner)
+            else:
+                connect(m, flipped(outer), inner)
+        connect(m, flipped(self.cqc), self.completer.cqc)
+        connect(m, flipped(self.cqe_write), self.completer.write)
+        m.d.comb += self.completer_counters.eq(self.completer.counters)
+        return m
+
+
+def run(test, width=64, simulator="verilator", mutate=None, key="", **job):
+    config = NicConfig(data_width=width)
+
+    def generate():
+        text = to_verilog(ResponderUnit(config), "responder_unit")
+        return mutate(text) if mutate else text
+
+    return simulate("responder_unit", (width, key), generate, "tb.responder_tb", simulator,
+                    testcase=test, job={"width": width, **job})
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_row(row):
+    names = [name for name in CASES if name.startswith(f"{row:02d}_")]
+    assert len(names) >= 2
+    run("directed", cases=names, all=True)
+
+
+@pytest.mark.parametrize("stall", (0, 0.4))
+@pytest.mark.parametrize("width", (64, 512))
+def test_all_rows(width, stall):
+    run("directed", width, cases=list(CASES), stall=stall, all=True)
+
+
+def test_failed_fetches():
+    run("failures")
+
+
+@pytest.mark.parametrize("stall", (0, 0.4))
+def test_random_traffic(stall):
+    results = run("at_random", count=250, stall=stall)["results"]
+    assert {"31", "41", "96"} <= results.keys()  # ACK, RNR NAK, sequence NAK
+
+
+def test_on_icarus():
+    run("directed", simulator="icarus", cases=["22_send_last_imm", "15_rights", "18_then_posted"])
+
+
+def test_back_to_back():
+    assert run("back_to_back", 512, size=64)["cycles"] <= 40
