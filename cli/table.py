@@ -1,5 +1,6 @@
 """The result of `simulate` for people."""
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -106,10 +107,30 @@ def _mismatches(found: list[dict[str, Any]]) -> Table:
     for name in columns:
         table.add_column(name)
     for item in found:
-        table.add_row(*(escape(_short(item.get(name))) for name in columns))
+        expected, got = where_they_part(_text(item["expected"]), _text(item["got"]))
+        table.add_row(_text(item["frame"]), escape(item["field"]), escape(expected), escape(got),
+                      _text(item.get("cycle")))
     return table
 
 
-def _short(value: Any) -> str:
-    text = "-" if value is None else str(value)
-    return text if len(text) <= 60 else f"{text[:40]}… ({len(text)} characters)"
+def _text(value: Any) -> str:
+    return "-" if value is None else str(value)
+
+
+def where_they_part(expected: str, got: str, shown: int = 16) -> tuple[str, str]:
+    """Long texts from the first difference on; of bytes in hex, with the number of that byte."""
+    if max(len(expected), len(got)) <= 40:
+        return expected, got
+    same = len(os.path.commonprefix([expected, got]))
+    if all(set(text) <= set("0123456789abcdef") for text in (expected, got)):
+        byte = same // 2
+        parts = [f"byte {byte} of {len(text) // 2}: {_cut(text[2 * byte:], shown)}"
+                 for text in (expected, got)]
+        return parts[0], parts[1]
+    start = max(0, same - shown // 2)
+    lead = "…" if start else ""
+    return lead + _cut(expected[start:], 2 * shown), lead + _cut(got[start:], 2 * shown)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[:length] + "…"

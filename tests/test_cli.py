@@ -15,6 +15,7 @@ import pytest
 
 from cli.errors import report
 from cli.main import COMMANDS
+from cli.table import where_they_part
 from rtl.units import UNITS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -252,6 +253,17 @@ def test_simulate_reports_a_mismatch_with_exit_status_1(tmp_path):
 def test_test_command_runs_pytest(tmp_path):
     assert rnic("test", "-q", "--collect-only", "tests/test_config.py").returncode == 0
     assert rnic("test", "-q", "tests/none.py").returncode == 2
+
+
+@pytest.mark.parametrize("expected, got, shown", [
+    ("5", "6", ("5", "6")),
+    ("ab" * 30 + "01" + "cd" * 20, "ab" * 30 + "0102", (
+        "byte 31 of 51: cdcdcdcdcdcdcdcd…", "byte 31 of 32: 02")),
+    ("the words are long enough to be cut and then differ: yes", "the words are long enough to be "
+     "cut and then differ: no", ("…differ: yes", "…differ: no")),
+])
+def test_long_values_are_shown_from_their_first_difference(expected, got, shown):
+    assert where_they_part(expected, got) == shown
 
 
 # Interruption
