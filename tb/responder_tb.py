@@ -175,7 +175,7 @@ class Bench:
         """Run until that many packets are finished and their completions are written."""
         self.cycle = await run(
             self.dut, self.agents, lambda: len(self.events.items) >= packets_wanted
-            and not self.locked, limit=20_000, quiet=30, first=self.cycle)
+            and not self.locked, limit=3000, quiet=30, first=self.cycle)
 
     async def packet(self, frame):
         """One packet through RTL and model; gives the model's outcome."""
