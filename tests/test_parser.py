@@ -277,7 +277,7 @@ FAULTS = {
     "rotation": ("align", "_OFFSET_PHASE", 1),
     "RD responses": ("opcodes", "_RESPONSES", range(0x0D, 0x12)),
     "reserved bytes of a CNP": ("opcodes", "CNP_WORDS", 3),
-    "cut window": ("collect", "WINDOW", 138),
+    "cut window": ("collect", "WINDOW", 130),
 }
 
 
