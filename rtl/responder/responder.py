@@ -78,9 +78,8 @@ class Responder(wiring.Component):
     offered after the payload's `done`. `answer`: headers for the deparser, without payload.
 
     One packet is in work at a time; with caches and DMA that answer in 4 cycles a WRITE of one beat
-    takes 28 cycles. Order: packets are executed and answered in arrival order. A packet that is refused
-    writes nothing.
-    Idle in the cycle after reset. IBTA 9.7.
+    takes 28 cycles. Order: packets are executed and answered in arrival order. A packet that is
+    refused writes nothing. Idle in the cycle after reset. IBTA 9.7.
     """
 
     def __init__(self, config: NicConfig):
