@@ -17,7 +17,7 @@ from sim.wire.build import Packet, build
 from sim.wire.codec import ipv4_checksum
 from sim.wire.icrc import icrc
 from tb.build import read_job, write_result
-from tb.ports import Pulses, Sink, Source, beats, pack, packets, reset, run, unpack
+from tb.ports import Pulses, Sink, Source, beats, pack, packets, reset, run
 
 NETWORKS = ("ipv4", "ipv6", "roce1")
 HEADER_BITS = Headers.as_shape().size
@@ -258,7 +258,8 @@ async def bench(dut, stalls: dict[str, float] | None = None) -> tuple[CheckBench
     job = read_job()
     rng = random.Random(cocotb.RANDOM_SEED)
     await start(dut)
-    checked = CheckBench(dut, rng, job["width"], job.get("stalls", {}) if stalls is None else stalls)
+    chosen = job.get("stalls", {}) if stalls is None else stalls
+    checked = CheckBench(dut, rng, job["width"], chosen)
     await reset(dut)
     return checked, rng
 

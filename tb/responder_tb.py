@@ -330,7 +330,8 @@ def traffic(rng, count):
         if kind == 0:
             steps.append(cases.P(rng.choice((cases.WO, cases.SO)), 4, psn=psn + rng.randint(1, 9)))
         elif kind == 1:
-            steps.append(cases.P(rng.choice((cases.WO, cases.SM)), 256, psn=psn - rng.randint(1, 9)))
+            steps.append(cases.P(rng.choice((cases.WO, cases.SM)), 256,
+                                 psn=psn - rng.randint(1, 9)))
         elif kind == 2 and rng.random() < 0.2:
             steps.append(cases.P(rng.randrange(12), rng.randrange(300), psn=psn))
         else:

@@ -6,10 +6,10 @@ from unittest.mock import patch
 import pytest
 from amaranth.hdl import Const, Module
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import Out, connect, flipped
 
 import tb.build
-from rtl.config import NicConfig, load
+from rtl.config import NicConfig
 from rtl.context import CachePort
 from rtl.dma import WriteClient
 from rtl.host.completion import Completer, CompleterCounters
