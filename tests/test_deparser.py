@@ -191,4 +191,4 @@ def test_a_wrong_deparser_is_caught(name, monkeypatch):
     module, constant, value = FAULTS[name]
     monkeypatch.setattr(f"rtl.deparser.{module}.{constant}", value)
     with pytest.raises(AssertionError):
-        check(packets, 64, simulator=ICARUS, key=name)
+        check(packets, 64, simulator=ICARUS, key=FAULTS[name])

@@ -300,4 +300,4 @@ def test_a_wrong_parser_is_caught(name, monkeypatch):
     module, constant, value = FAULTS[name]
     monkeypatch.setattr(f"rtl.parser.{module}.{constant}", value)
     with pytest.raises((AssertionError, ValueError)):
-        check(frames_that_tell(), 64, simulator=ICARUS, key=name)
+        check(frames_that_tell(), 64, simulator=ICARUS, key=FAULTS[name])
