@@ -122,7 +122,7 @@ def test_frames_may_come_before_their_headers(width):
 
 def _caught(unit, key, **job):
     with pytest.raises(AssertionError, match="1 of 1 tests failed"):
-        run(unit, 64, key=key, **job)
+        run(unit, 64, simulator="icarus", key=key, **job)
 
 
 def test_a_wrong_residue_is_caught(monkeypatch):
