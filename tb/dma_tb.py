@@ -12,7 +12,7 @@ from rtl.config import load, override
 from rtl.dma import DmaCounters, Done, ReadBeat, ReadRequest, WriteRequest
 from sim.golden.memory import HostMemory
 from tb.build import read_job, write_result
-from tb.host import HostAgent
+from tb.host import Completion, HostAgent, Request
 from tb.ports import Sink, Source, beats, pack, reset, run, unpack
 
 OK, REFUSED, POISONED, TIMEOUT = range(4)
@@ -140,7 +140,8 @@ class Bench:
     async def start(self, **options: Any) -> HostAgent:
         Clock(self.dut.clk, 10, unit="ns").start(start_high=False)
         self.dut.requester_id.value = REQUESTER
-        self.host = HostAgent(self.dut, self.memory, self.config, rng=self.rng, **options)
+        self.host = HostAgent(self.dut, self.memory, limits=self.config.dma, width=self.width,
+                              rng=self.rng, **options)
         if self.writers:
             self.host.on_write.append(self._route)
         await reset(self.dut)
@@ -262,7 +263,7 @@ async def random_traffic(dut):
         bench.add_reader(jobs, idle, stall)
     await bench.start(latency=tuple(job.get("latency", (1, 300))),
                       out_of_order=job.get("out_of_order", True), split=job.get("split", True),
-                      back_pressure=stall, rc_stall=idle)
+                      stalls=stall)
     cycles = await bench.finish()
     result = bench.result(cycles)
     counters = result["counters"]
@@ -270,4 +271,110 @@ async def random_traffic(dut):
         assert counters[name] == result[name], name
     for name in ("unexpected", "refused", "poisoned", "timeout"):
         assert counters[name] == 0, name
+    write_result(result)
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def faults(dut):
+    """One reader's reads meet faults, the other ports' don't; nothing but the failed is lost.
+
+    `kind` is a fault of the host agent, or one of the forgeries of `FORGERIES`.
+    """
+    job = read_job()
+    kind = job["kind"]
+    bench = Bench(dut, job)
+    bench.fill(SOURCE, (1 << 16) + 16384)
+    hit = SOURCE + (1 << 18)  # reads of this block are the ones that may fail
+    bench.fill(hit, 1 << 14)
+    status = {"ur": REFUSED, "ca": REFUSED, "crs": REFUSED, "drop": TIMEOUT}.get(kind, POISONED)
+    rng = bench.rng
+    struck: list[Request] = []
+
+    def strike(request: Request):
+        if request.address < hit or rng.random() < 0.5:
+            return None
+        struck.append(request)
+        if kind == "drop":
+            bench.host.forget(request.tag)  # nothing will come: the tag is the NIC's again
+        return FORGERIES.get(kind, kind)
+
+    for i in range(job["writers"]):
+        bench.add_writer(write_jobs(bench, i, job["count"], 2000))
+    for i in range(job["readers"]):
+        jobs = read_jobs(bench, job["count"], 1500, bench.ordered[i])
+        if i == job["readers"] - 1:
+            for read in jobs:
+                read.address = hit + rng.randrange(0, 16) * 256
+                read.length, read.allowed = 256, (OK, status)
+        bench.add_reader(jobs)
+    host = await bench.start(latency=(10, 200), out_of_order=True, split=False, faults=strike)
+    if kind == "unknown":
+        for tag in (bench.config.dma.tags, 1023):
+            host.send(Completion(tag, REQUESTER, 0, 4, 0, 0, 1, b"evil"))
+        host.send(Completion(0, REQUESTER ^ 1, 0, 4, 0, 0, 1, b"evil"))
+    cycles = await bench.finish(quiet=3 * bench.config.dma.timeout_cycles)
+    result = bench.result(cycles)
+    counters = result["counters"]
+    name = ("ok", "refused", "poisoned", "timeout")[status]
+    if kind == "unknown":
+        assert counters["unexpected"] >= 3
+    else:
+        assert struck, "no read was struck"
+        failed = result["statuses"][-1][status]
+        assert failed == len(struck), (failed, len(struck))
+        assert counters[name] >= len(struck)
+    write_result(result)
+
+
+def _forge(index: int, **fields: Any):
+    return lambda answer: [c.changed(**fields) if i == index % len(answer) else c
+                           for i, c in enumerate(answer)]
+
+
+def _short(answer: list[Completion]) -> list[Completion]:
+    """The last completion says one DW more than it has."""
+    return [*answer[:-1], answer[-1].changed(length=answer[-1].length - 1)]
+
+
+FORGERIES = {
+    "byte_count_low": _forge(0, byte_count=64),
+    "byte_count_high": _forge(-1, byte_count=4096),
+    "lower_address": _forge(-1, lower_address=0x44),
+    "beats": _short,
+    "unknown": None,
+}
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def write_rate(dut):
+    """Bulk payload of one writer: beats sent over cycles taken."""
+    job = read_job()
+    bench = Bench(dut, job)
+    length, skew = job["length"], job["skew"]
+    jobs = [Job(REGION + i * (length + 4096) // 4096 * 4096 + skew, length, i,
+                bench.rng.randbytes(length)) for i in range(job["count"])]
+    bench.add_writer(jobs)
+    host = await bench.start()
+    host.requests = deque()
+    await bench.finish(quiet=0)
+    first, last = host.requests[0].cycle, host.requests[-1].cycle
+    result = bench.result(last - first + -(-host.requests[0].length // host.lanes))
+    write_result(result)
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def read_rate(dut):
+    """Reads of MRRS bytes each at a fixed latency: bytes delivered over cycles, after warm-up."""
+    job = read_job()
+    bench = Bench(dut, job)
+    bench.fill(SOURCE, 1 << 16)
+    mrrs = bench.config.dma.mrrs
+    jobs = [Job(SOURCE + i % 64 * mrrs, mrrs, i % 1024) for i in range(job["count"])]
+    reader = bench.add_reader(jobs)
+    await bench.start(latency=job["latency"])
+    await bench.finish(quiet=0)
+    cycles = [cycle for cycle, _ in reader.response.items]
+    skip = len(cycles) // 4
+    result = bench.result(cycles[-1] - cycles[skip])
+    result["beats"] = len(cycles) - 1 - skip
     write_result(result)

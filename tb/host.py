@@ -14,7 +14,7 @@ from typing import Any
 
 from cocotb.triggers import RisingEdge
 
-from rtl.config import NicConfig
+from rtl.config import DmaConfig
 from rtl.pcie.tlp import TlpHeader, TlpLayout
 
 READ, WRITE, COMPLETION = 0, 1, 2
@@ -99,6 +99,13 @@ def _low_bit(value: int) -> int:
     return (value & -value).bit_length() - 1
 
 
+def _number(value: Any) -> int:
+    """Undefined bits count as 0: Icarus leaves lanes that carry no byte undefined."""
+    if value.is_resolvable:
+        return value.to_unsigned()
+    return int("".join(bit if bit == "1" else "0" for bit in str(value)), 2)
+
+
 # what a hook may answer for a read: nothing, the name of a fault, or the completions to send
 Fault = None | str | Callable[[list[Completion]], list[Completion]]
 
@@ -110,7 +117,8 @@ class HostAgent:
     function. The memory is read at service; a read never passes an earlier write. `out_of_order`:
     reads are served as their latencies end, and their completions interleave; else in order of
     request. `split`: completions are cut at random multiples of the RCB, else as long as MPS lets.
-    `back_pressure`, `rc_stall`: fraction of cycles in which `rq.ready`, `rc.valid` rest.
+    `limits`: what the host allows; `width`: of a beat. `stalls`: share of the cycles in which
+    `rq.ready` and, apart from it, `rc.valid` rest.
     `faults(request)`: called for each read; "ur", "ca", "crs", "poison", "drop", or a function of
     the list of completions. `on_write(address, data, cycle)`: called for each run of bytes written.
 
@@ -118,24 +126,23 @@ class HostAgent:
     that. Driving `dut` happens only there. `violations` must be empty at the end.
     """
 
-    def __init__(self, dut: Any, memory: Any, config: NicConfig, *, rq: str = "rq", rc: str = "rc",
-                 latency: Latency = 100, rng: random.Random | None = None,
-                 out_of_order: bool = False, split: bool = False, back_pressure: float = 0.0,
-                 rc_stall: float = 0.0, faults: Callable[[Request], Fault] | None = None,
+    def __init__(self, dut: Any, memory: Any, *, limits: DmaConfig, width: int, rq: str = "rq",
+                 rc: str = "rc", latency: Latency = 100, rng: random.Random | None = None,
+                 out_of_order: bool = False, split: bool = False, stalls: float = 0.0,
+                 faults: Callable[[Request], Fault] | None = None,
                  on_write: Sequence[Callable[[int, bytes, int], None]] = (),
                  completer_id: int = 0):
         self.dut = dut
         self.memory = memory
-        self.mps, self.mrrs, self.rcb = config.dma.mps, config.dma.mrrs, config.dma.rcb
-        self.tags = config.dma.tags
-        self.width = config.data_width
+        self.mps, self.mrrs, self.rcb = limits.mps, limits.mrrs, limits.rcb
+        self.tags = limits.tags
+        self.width = width
         self.lanes = self.width // 32
         self.latency = latency
         self.rng = rng or random.Random(1)
         self.out_of_order = out_of_order
         self.split = split
-        self.back_pressure = back_pressure
-        self.rc_stall = rc_stall
+        self.stalls = stalls
         self.faults = faults
         self.on_write = list(on_write)
         self.completer_id = completer_id
@@ -149,7 +156,7 @@ class HostAgent:
             getattr(dut, f"{rq}__{name}") for name in ("valid", "ready", "payload"))
         self._rc_valid, self._rc_ready, self._rc = (
             getattr(dut, f"{rc}__{name}") for name in ("valid", "ready", "payload"))
-        self._ready = True
+        self._ready = False  # until the first step
         self._header: dict[str, int] = {}
         self._header_word = -1  # of the TLP under way
         self._parts: list[bytes] = []
@@ -162,7 +169,7 @@ class HostAgent:
         self._driving = False
         self._shown = False
         self._closing: int | None = None  # tag that is free after the completion on its way
-        self._rq_ready.value = 1
+        self._rq_ready.value = 0
         self._rc_valid.value = 0
 
     @property
@@ -185,12 +192,11 @@ class HostAgent:
         """One clock: sample what was there at the edge, then drive the next cycle."""
         self.cycle += 1
         if self._ready and self._rq_valid.value == 1:
-            self._take(self._rq.value.to_unsigned())
-        if self.back_pressure:
-            ready = self.rng.random() >= self.back_pressure
-            if ready != self._ready:
-                self._ready = ready
-                self._rq_ready.value = int(ready)
+            self._take(_number(self._rq.value))
+        ready = not (self.stalls and self.rng.random() < self.stalls)
+        if ready != self._ready:
+            self._ready = ready
+            self._rq_ready.value = int(ready)
         while self._due and self._due[0][0] <= self.cycle:
             self._serve(heapq.heappop(self._due)[2])
         if self._driving and self._rc_ready.value == 1:
@@ -368,7 +374,7 @@ class HostAgent:
 
     def _send(self) -> None:
         """Put the next beat on `rc`, or rest."""
-        if self.rc_stall and self.rng.random() < self.rc_stall:
+        if self.stalls and self.rng.random() < self.stalls:
             self._show(False)
             return
         if not self._beats:

@@ -34,3 +34,30 @@ def test_random_traffic(preset, stalls):
                    longest=2000 if preset == "tiny" else 10240, idle=idle, stall=stall)
     assert result["write_tlps"] > 300
     assert result["read_tlps"] > 300
+
+
+FAULTS = ("ur", "ca", "crs", "poison", "drop", "byte_count_low", "byte_count_high",
+          "lower_address", "beats", "unknown")
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_fault_stays_with_its_read(kind):
+    """UR, CA, poison, time-out, and forged completions (a count that frees the tag early)."""
+    bench("faults", "tiny", ["dma.timeout_cycles=1024", "dma.mps=128"], kind=kind, count=60)
+
+
+@pytest.mark.parametrize("skew", (0, 1, 37))
+def test_write_rate(skew):
+    result = bench("write_rate", "asic400g", length=4096, skew=skew, count=40)
+    assert result["rq_beats"] >= 0.98 * result["cycles"], result
+
+
+@pytest.mark.parametrize("latency", (100, 400, 1000))
+def test_read_rate(latency):
+    result = bench("read_rate", "asic400g", latency=latency, count=600)
+    size, mrrs, tags = 64, 512, 64
+    bound = min(1.0, tags * mrrs / size / (latency + READ_OVERHEAD))
+    assert result["beats"] >= 0.95 * bound * result["cycles"], result
+
+
+READ_OVERHEAD = 24  # cycles of a tag's turn beyond the host's latency, 8 beats of data among them
