@@ -61,3 +61,44 @@ def test_read_rate(latency):
 
 
 READ_OVERHEAD = 24  # cycles of a tag's turn beyond the host's latency, 8 beats of data among them
+
+
+MUTANTS = {
+    "byte enables of the start": ("low.eq(0xF << skip)", "low.eq(0xF)"),
+    "room up to the boundary": ("room.eq(limit - address[:exact_log2(limit)])", "room.eq(limit)"),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_broken_splitter_is_caught(name, monkeypatch):
+    """The bench fails on an engine whose splitter is wrong on purpose."""
+    import inspect
+
+    from rtl.dma import read, split, write
+    old, new = MUTANTS[name]
+    source = inspect.getsource(split)
+    assert old in source
+    space = {"__name__": "rtl.dma.split"}
+    exec(compile(source.replace(old, new), "mutant", "exec"), space)
+    for module in (read, write):
+        monkeypatch.setattr(module, "Splitter", space["Splitter"])
+    config = load("tiny")
+    job = {"preset": "tiny", "settings": [], "writers": WRITERS, "readers": len(ORDERED),
+           "ordered": ORDERED, "count": 60, "longest": 600}
+    with pytest.raises(AssertionError, match="random_traffic"):
+        simulate("dma", (name, repr(config)),
+                 lambda: to_verilog(Dma(config, WRITERS, len(ORDERED), ORDERED), "dma"),
+                 "tb.dma_tb", job=job, testcase="random_traffic")
+
+
+@pytest.mark.parametrize("settings", (
+    ("data_width=128", "dma.mps=128", "dma.mrrs=4096", "dma.rcb=128"),
+    ("data_width=256", "dma.mps=4096", "dma.mrrs=128"),
+    ("dma.mps=512", "dma.mrrs=256", "dma.tags=4"),
+), ids=" ".join)
+def test_limits_and_widths(settings):
+    bench("random_traffic", "tiny", settings, count=60, longest=6000, stall=0.2)
+
+
+def test_on_icarus():
+    bench("random_traffic", "tiny", simulator="icarus", count=20, longest=600, stall=0.3, idle=0.3)
