@@ -1,0 +1,359 @@
+"""The context cache (docs/context-cache.md)."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import ceil_log2
+
+from rtl.config import CacheConfig
+from rtl.context.decide import Decision, Kind
+from rtl.context.interface import CachePort, CacheTable, Operation
+from rtl.context.line import KeySplit, LineState
+from rtl.context.misses import MissTable
+from rtl.context.observe import CacheCounters, CacheEvents, Counters
+from rtl.context.policy import POLICIES
+from rtl.context.queues import (ANSWER_DEPTH, RETRY_DEPTH, AnswerLayout, AnswerQueue, RetryQueue,
+                                Stall)
+from rtl.context.waiters import SLOTS_MAX, Waiters
+from rtl.context.write_buffer import WriteBuffer
+from rtl.dma.interface import ReadClient, WriteClient
+
+
+class ContextCache(wiring.Component):
+    """Non-blocking, set-associative cache of a table of fixed-size entries in the host's memory.
+
+    Takes requests on `port[n]` and answers each exactly once, on the same port. A hit is answered 2
+    cycles after it is taken, one request a cycle over all ports; an entry may be acquired again 3
+    cycles after it was. Answers of one port to one key come in order, except that COMMIT and PREFETCH
+    never wait. `fetch` is a read client built unordered; at most `cache.misses` are in flight.
+
+    Errors: a key outside `table` is BAD_KEY, and so is a COMMIT of an entry that is not locked;
+    a failed fetch gives FETCH_FAILED to all who wait for it and installs nothing.
+    A client must take its answers without waiting for anything else, and have no more than
+    RETRY_DEPTH requests between an ACQUIRE and its COMMIT. `table` changes only while the cache is
+    empty. Reset: empty, and ready after `sets` + 1 cycles; what is in flight then is dropped.
+    """
+
+    def __init__(self, cache: CacheConfig, data_width: int, ports: int = 2):
+        if ports < 1:
+            raise ValueError(f"a context cache has at least 1 port, not {ports}")
+        if cache.policy not in POLICIES:
+            raise ValueError(f"replacement policy must be one of {', '.join(POLICIES)}, "
+                             f"not {cache.policy}")
+        self.cache = cache
+        self.data_width = data_width
+        self.ports = ports
+        super().__init__({
+            "port": In(CachePort(cache.entry_bytes)).array(ports),
+            "table": In(CacheTable),
+            "fetch": Out(ReadClient(data_width)),
+            "writeback": Out(WriteClient(data_width)),
+            "events": Out(CacheEvents),
+            "counters": Out(CacheCounters),
+        })
+
+    # Three stages. SELECT takes one item (a fill, a waiting request, a step of FLUSH_ALL, or a
+    # port's request) and reads its set. DECIDE has the set and settles everything at once:
+    # the set's new state, and the one access to the data memory. ANSWER has the data. Nothing
+    # stalls in between: what cannot be settled is parked, and tried again when something changed.
+    # The set's memory is read while written with the new word, so there are no hazards.
+
+    def elaborate(self, platform):
+        m = Module()
+        cache = self.cache
+        self.split = KeySplit(cache.sets, cache.index)
+        policy = POLICIES[cache.policy](cache.ways)
+        slots = min(cache.misses * cache.targets, SLOTS_MAX)
+        m.submodules.waiters = self.waiters = Waiters(self.ports, slots)
+        m.submodules.misses = self.misses = MissTable(
+            cache.misses, cache.entry_bytes, policy.way_bits, self.data_width)
+        m.submodules.write_buffer = self.buffer = WriteBuffer(
+            cache.write_buffer, cache.entry_bytes, self.data_width)
+        m.submodules.decision = self.decision = Decision(
+            self.split, policy, ceil_log2(self.ports), self.waiters.slot_bits)
+        self.retry = [RetryQueue() for _ in range(self.ports)]
+        self.answers = [AnswerQueue(cache.entry_bytes) for _ in range(self.ports)]
+        for number in range(self.ports):
+            m.submodules[f"retry_{number}"] = self.retry[number]
+            m.submodules[f"answers_{number}"] = self.answers[number]
+        self._memories(m, policy)
+        connect(m, self.misses.fetch, flipped(self.fetch))
+        connect(m, self.buffer.writeback, flipped(self.writeback))
+        m.d.comb += [self.misses.table.eq(self.table), self.buffer.table.eq(self.table)]
+        self._select(m)
+        self._decide(m)
+        self._flush_all(m)
+        self._answer(m)
+        self._count(m)
+        return m
+
+    def _memories(self, m, policy):
+        cache = self.cache
+        m.submodules.sets = sets = memory.Memory(
+            shape=self.decision.set_layout, depth=max(cache.sets, 2), init=[])
+        m.submodules.entries = entries = memory.Memory(
+            shape=unsigned(8 * cache.entry_bytes),
+            depth=max(cache.sets << policy.way_bits, 2), init=[])
+        self.set_write = sets.write_port()
+        self.set_read = sets.read_port(transparent_for=(self.set_write,))
+        self.entry_write = entries.write_port(granularity=8)
+        self.entry_read = entries.read_port()
+        # After reset every set is emptied, one a cycle.
+        self.clearing = Signal(init=1)
+        self.clear_set = Signal(range(max(cache.sets, 2)))
+        self.first_age = policy.first
+        with m.If(self.clearing):
+            m.d.sync += self.clear_set.eq(self.clear_set + 1)
+            with m.If(self.clear_set == cache.sets - 1):
+                m.d.sync += self.clearing.eq(0)
+
+    def _select(self, m):
+        """The item of this cycle: fills, then waiting requests, then FLUSH_ALL, then the ports."""
+        self.item = Signal(self.decision.item_layout)
+        self.data = Signal(8 * self.cache.entry_bytes)
+        self.mask = Signal(self.cache.entry_bytes)
+        pick = Signal(self.decision.item_layout)
+        waiter = self.waiters.waiter_out
+        owner = Signal(range(self.ports))
+        fill = self.misses.fill
+        self.sweep_valid = Signal()
+        self.sweep_set = Signal.like(self.clear_set)
+        self.sweep_issue = Signal()
+        credit = self._credits(m)
+        m.d.comb += owner.eq(self.waiters.token >> self.waiters.index_bits)
+        m.d.sync += self.item.eq(pick)
+        with m.If(self.clearing):
+            pass
+        with m.Elif(fill.valid):
+            m.d.comb += [
+                fill.ready.eq(1),
+                pick.valid.eq(1), pick.kind.eq(Kind.FILL), pick.key.eq(fill.p.key),
+                pick.way.eq(fill.p.way), pick.failed.eq(fill.p.failed),
+            ]
+            m.d.sync += [self.data.eq(fill.p.data), self.mask.eq(-1)]
+        with m.Elif(self.waiters.token_valid & credit.bit_select(owner, 1)):
+            m.d.comb += [
+                self.waiters.next.eq(1),
+                pick.valid.eq(1), pick.kind.eq(Kind.REPLAY), pick.port.eq(owner),
+                pick.op.eq(Mux(waiter.acquire, Operation.ACQUIRE, Operation.LOOKUP)),
+                pick.key.eq(waiter.key), pick.tag.eq(waiter.tag), pick.hit.eq(waiter.hit),
+                pick.slot.eq(self.waiters.token),
+            ]
+        with m.Elif(self.sweep_valid):
+            m.d.comb += [self.sweep_issue.eq(1), pick.valid.eq(1), pick.kind.eq(Kind.SWEEP),
+                         pick.key.eq(self.sweep_set)]
+        with m.Else():
+            self._select_port(m, pick, credit)
+        m.d.comb += [
+            self.set_read.addr.eq(self.split.set(pick.key)),
+            self.set_read.en.eq(pick.valid),
+        ]
+
+    def _credits(self, m):
+        """Which ports have a place for an answer, with those under way counted."""
+        credit = Signal(self.ports)
+        self.answer_port = Signal(range(self.ports))
+        self.answer_valid = Signal()
+        coming = self.item.valid & (self.item.kind != Kind.FILL) & (self.item.kind != Kind.SWEEP)
+        for number, answers in enumerate(self.answers):
+            taken = (answers.level + (coming & (self.item.port == number))
+                     + (self.answer_valid & (self.answer_port == number)))
+            m.d.comb += credit[number].eq(taken < ANSWER_DEPTH)
+        return credit
+
+    def _select_port(self, m, pick, credit):
+        """Round robin over the ports; a commit goes before what the port has to try again."""
+        last = Signal(range(self.ports))
+        ready = Signal(self.ports)
+        fresh = Signal(self.ports)
+        for number, retry in enumerate(self.retry):
+            request = self.port[number].request
+            passes = ((request.p.op == Operation.COMMIT)
+                      | (request.p.op == Operation.PREFETCH))
+            starved = (retry.blocked == Stall.MISSES) & (self.misses.count <= self.item.valid)
+            m.d.comb += [
+                fresh[number].eq(request.valid & (passes | (retry.count == 0))),
+                ready[number].eq(credit[number] & (fresh[number] | (retry.ready & ~starved))),
+            ]
+        grant = Signal(range(self.ports))
+        with m.Switch(last):
+            for before in range(self.ports):
+                with m.Case(before):
+                    for step in reversed(range(self.ports)):
+                        number = (before + 1 + step) % self.ports
+                        with m.If(ready[number]):
+                            m.d.comb += grant.eq(number)
+        for number, retry in enumerate(self.retry):
+            request = self.port[number].request
+            with m.If(ready[number] & (grant == number)):
+                m.d.sync += last.eq(number)
+                m.d.comb += [pick.valid.eq(1), pick.port.eq(number)]
+                with m.If(fresh[number]):
+                    m.d.comb += [
+                        request.ready.eq(1), pick.kind.eq(Kind.FRESH), pick.op.eq(request.p.op),
+                        pick.key.eq(request.p.key), pick.tag.eq(request.p.tag),
+                        pick.writes.eq(request.p.mask.any()),
+                    ]
+                    m.d.sync += [self.data.eq(request.p.data), self.mask.eq(request.p.mask)]
+                with m.Else():
+                    m.d.comb += [
+                        retry.issue.eq(1), pick.kind.eq(Kind.RETRY), pick.op.eq(retry.head.op),
+                        pick.key.eq(retry.head.key), pick.tag.eq(retry.head.tag),
+                    ]
+
+    def _decide(self, m):
+        """Everything the decision asks for, in its cycle."""
+        decision, item = self.decision, self.item
+        do = self.do = decision.do
+        set_number = Signal.like(self.clear_set)
+        address = Signal(len(self.entry_write.addr))
+        stale = Cat(retry.stale for retry in self.retry).bit_select(item.port, 1)
+        outside = Signal.like(item.key)
+        waiter = self.waiters.waiter
+        m.d.comb += [
+            set_number.eq(self.split.set(item.key)),
+            address.eq(Cat(do.way, set_number)),
+            outside.eq(item.key >> self.table.log_entries),
+            decision.item.eq(item),
+            decision.item.valid.eq(item.valid & ~((item.kind == Kind.RETRY) & stale)),
+            decision.word.eq(self.set_read.data),
+            decision.slot.eq(self.waiters.slot[0]),
+            decision.after.eq(self.waiters.after),
+            decision.room.inside.eq(outside == 0),
+            decision.room.writing.eq(self.buffer.pending),
+            decision.room.write_buffer.eq(self.buffer.available),
+            decision.room.misses.eq(self.misses.available),
+            decision.room.slot.eq(self.waiters.available.bit_select(item.port, 1)),
+            # the set
+            self.set_write.addr.eq(Mux(self.clearing, self.clear_set, set_number)),
+            self.set_write.data.eq(decision.word_out),
+            self.set_write.en.eq(self.clearing | do.update),
+            # the data
+            self.entry_read.addr.eq(address),
+            self.entry_read.en.eq(do.read),
+            self.entry_write.addr.eq(address),
+            self.entry_write.data.eq(self.data),
+            self.entry_write.en.eq(self.mask & do.store.replicate(len(self.mask))),
+            # misses and write-backs
+            self.misses.take.eq(do.start),
+            self.misses.key.eq(item.key),
+            self.misses.way.eq(do.way),
+            self.buffer.key.eq(item.key),
+            self.buffer.push.eq(do.push),
+            self.buffer.pushed.eq(do.victim),
+            self.buffer.data.eq(self.entry_read.data),
+            # waiting requests
+            self.waiters.append.eq(do.append), self.waiters.port.eq(item.port),
+            waiter.key.eq(item.key), waiter.tag.eq(item.tag), waiter.hit.eq(do.hit),
+            waiter.acquire.eq(item.op == Operation.ACQUIRE),
+            self.waiters.link.eq(do.link), self.waiters.tail.eq(do.tail),
+            self.waiters.wake.eq(do.wake), self.waiters.woken.eq(do.woken),
+            self.waiters.current.eq(item.slot), self.waiters.free.eq(do.free_slot),
+        ]
+        for number in range(self.ports):
+            with m.If(item.port == number):
+                m.d.comb += decision.slot.eq(self.waiters.slot[number])
+        with m.If(self.clearing):
+            m.d.comb += self.set_write.data.age.eq(self.first_age)
+            for way in range(self.cache.ways):
+                m.d.comb += self.set_write.data.lines[way].state.eq(LineState.EMPTY)
+        self._park(m)
+
+    def _park(self, m):
+        """The ports' retry queues: what the decision could not settle, and what comes behind it."""
+        item, do = self.item, self.do
+        self.wake = Signal()
+        flushing = Signal(self.ports)  # the head of the queue has begun its write-back
+        valid = self.decision.item.valid
+        for number, retry in enumerate(self.retry):
+            request = self.port[number].request
+            mine = valid & (item.port == number)
+            tried = mine & (item.kind == Kind.RETRY)
+            parked = mine & (item.kind == Kind.FRESH)
+            passes = ((request.p.op == Operation.COMMIT)
+                      | (request.p.op == Operation.PREFETCH))
+            follows = Signal()  # goes to the queue without a decision
+            m.d.comb += [
+                follows.eq(request.valid & ~passes & (retry.count != 0) & ~parked
+                           & (retry.count != RETRY_DEPTH)),
+                retry.push.eq(follows | (parked & do.park)),
+                retry.reason.eq(do.reason),
+                retry.done.eq(tried & ~do.park),
+                retry.rewind.eq(tried & do.park),
+                retry.wake.eq(self.wake),
+            ]
+            with m.If(follows):
+                m.d.comb += [request.ready.eq(1), retry.pushed.op.eq(request.p.op),
+                             retry.pushed.key.eq(request.p.key), retry.pushed.tag.eq(request.p.tag)]
+            with m.Else():
+                m.d.comb += [retry.pushed.op.eq(item.op), retry.pushed.key.eq(item.key),
+                             retry.pushed.tag.eq(item.tag)]
+            with m.If(mine & do.begin_flush):
+                m.d.sync += flushing[number].eq(1)
+            with m.Elif(retry.done):
+                m.d.sync += flushing[number].eq(0)
+        m.d.comb += [
+            self.decision.room.behind.eq(
+                Cat(retry.count != 0 for retry in self.retry).bit_select(item.port, 1)),
+            self.decision.room.flushing.eq(
+                flushing.bit_select(item.port, 1) & (item.kind == Kind.RETRY)),
+        ]
+
+    def _flush_all(self, m):
+        """Set by set, then the write buffer, then the answer; one port's at a time."""
+        do = self.do
+        owner = Signal(range(self.ports))
+        active, drain, swept, awake, deciding = (
+            Signal(name=name) for name in ("active", "drain", "swept", "awake", "deciding"))
+        sweeping = active & ~drain & ~swept
+        room = self.decision.room
+        m.d.comb += [
+            self.sweep_valid.eq(sweeping & awake & ~deciding),
+            room.closed.eq(active),
+            room.swept.eq(swept & (owner == self.item.port)),
+            self.wake.eq(do.changed | self.buffer.ended | self.misses.freed
+                         | (drain & self.buffer.empty)),
+        ]
+        m.d.sync += deciding.eq(self.sweep_issue)
+        with m.If(deciding & ~do.push & ~do.swept_set):
+            m.d.sync += awake.eq(0)
+        with m.If(self.wake | ~sweeping):
+            m.d.sync += awake.eq(1)
+        with m.If(do.begin_sweep & ~active):
+            m.d.sync += [active.eq(1), owner.eq(self.item.port), self.sweep_set.eq(0)]
+        with m.If(do.swept_set):
+            m.d.sync += self.sweep_set.eq(self.sweep_set + 1)
+            with m.If(self.sweep_set == self.cache.sets - 1):
+                m.d.sync += drain.eq(1)
+        with m.If(drain & self.buffer.empty):
+            m.d.sync += [drain.eq(0), swept.eq(1)]
+        with m.If(do.end_sweep):
+            m.d.sync += [swept.eq(0), active.eq(0)]
+
+    def _answer(self, m):
+        """The cycle after the decision: the data is there."""
+        answer = Signal(AnswerLayout())
+        item, do = self.item, self.do
+        m.d.sync += [
+            self.answer_valid.eq(do.answer), self.answer_port.eq(item.port),
+            answer.op.eq(item.op), answer.key.eq(item.key), answer.tag.eq(item.tag),
+            answer.status.eq(do.status), answer.hit.eq(do.hit),
+        ]
+        for number, answers in enumerate(self.answers):
+            connect(m, answers.o, flipped(self.port[number].response))
+            m.d.comb += [
+                answers.valid.eq(self.answer_valid & (self.answer_port == number)),
+                answers.answer.eq(answer),
+                answers.data.eq(self.entry_read.data),
+            ]
+
+    def _count(self, m):
+        m.submodules.counters = counters = Counters(self.cache.misses)
+        m.d.comb += [
+            self.events.eq(self.decision.events),
+            counters.events.eq(self.events),
+            counters.in_flight.eq(self.misses.in_flight),
+            counters.writeback_error.eq(self.buffer.failed),
+            counters.stray.eq(self.misses.stray),
+            self.counters.eq(counters.counters),
+        ]

@@ -1,0 +1,81 @@
+"""Requests that wait for a fill or a lock, in one list an entry."""
+
+from amaranth.hdl import Module, Signal, unsigned
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from rtl.context.free_list import FreeList
+from rtl.context.interface import KEY_BITS, TAG_BITS
+
+SLOTS_MAX = 1024  # a port
+
+
+class WaiterLayout(data.StructLayout):
+    """What is left of a waiting LOOKUP or ACQUIRE."""
+
+    def __init__(self):
+        super().__init__({
+            "key": unsigned(KEY_BITS), "tag": unsigned(TAG_BITS),
+            "acquire": unsigned(1), "hit": unsigned(1),
+        })
+
+
+class Waiters(wiring.Component):
+    """Lists of waiting requests. The entry's line holds the ends of its list.
+
+    Each port has `slots` places of its own, so that no port can take another's. `append` stores
+    `waiter` in `slot[port]`, behind `tail` if `link`. `wake` queues the list that starts at `woken`;
+    `token` is the slot at the head of that queue and `waiter_out` its request, until `next`. `after` follows `current`
+    in its list; `free` returns `current`. All answers are in the same cycle.
+    """
+
+    def __init__(self, ports: int, slots: int):
+        self.index_bits = max(ceil_log2(slots), 1)
+        bits = self.index_bits + ceil_log2(ports)
+        super().__init__({
+            "available": Out(ports), "slot": Out(bits).array(ports),
+            "append": In(1), "port": In(range(ports)), "waiter": In(WaiterLayout()),
+            "link": In(1), "tail": In(bits),
+            "wake": In(1), "woken": In(bits),
+            "token_valid": Out(1), "token": Out(bits), "waiter_out": Out(WaiterLayout()),
+            "next": In(1),
+            "current": In(bits), "after": Out(bits), "free": In(1),
+        })
+        self.ports = ports
+        self.slots = slots
+        self.slot_bits = bits
+
+    def elaborate(self, platform):
+        m = Module()
+        depth = 1 << self.slot_bits
+        m.submodules.store = store = memory.Memory(shape=WaiterLayout(), depth=depth, init=[])
+        m.submodules.links = links = memory.Memory(
+            shape=unsigned(self.slot_bits), depth=depth, init=[])
+        m.submodules.tokens = tokens = SyncFIFO(width=self.slot_bits,
+                                                depth=max(self.ports * self.slots, 2))
+        mine = Signal(self.slot_bits)
+        for port in range(self.ports):
+            m.submodules[f"free_{port}"] = free = FreeList(self.slots)
+            m.d.comb += [
+                self.available[port].eq(free.available),
+                self.slot[port].eq(free.index | (port << self.index_bits)),
+                free.take.eq(self.append & (self.port == port)),
+                free.give.eq(self.free & ((self.current >> self.index_bits) == port)),
+                free.given.eq(self.current[:self.index_bits]),
+            ]
+            with m.If(self.port == port):
+                m.d.comb += mine.eq(self.slot[port])
+        write, read = store.write_port(), store.read_port(domain="comb")
+        link, follow = links.write_port(), links.read_port(domain="comb")
+        m.d.comb += [
+            write.addr.eq(mine), write.data.eq(self.waiter), write.en.eq(self.append),
+            link.addr.eq(self.tail), link.data.eq(mine), link.en.eq(self.append & self.link),
+            tokens.w_data.eq(self.woken), tokens.w_en.eq(self.wake),
+            self.token_valid.eq(tokens.r_rdy), self.token.eq(tokens.r_data),
+            tokens.r_en.eq(self.next),
+            read.addr.eq(self.token), self.waiter_out.eq(read.data),
+            follow.addr.eq(self.current), self.after.eq(follow.data),
+        ]
+        return m

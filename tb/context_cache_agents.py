@@ -1,0 +1,420 @@
+"""Around a context cache: its clients, the host that answers it, and the judge of both."""
+
+import random
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+
+from cocotb.triggers import RisingEdge
+
+from rtl.context.interface import CacheRequest, CacheResponse, CacheStatus, Operation
+from rtl.context.observe import CacheCounters, CacheEvents
+from rtl.dma.interface import DmaStatus, Done, ReadBeat, ReadRequest, WriteRequest
+from rtl.stream import PacketLayout
+
+BASE = 0x12_3456_0000
+ORDERED = (Operation.LOOKUP, Operation.ACQUIRE, Operation.FLUSH, Operation.INVALIDATE)
+
+
+class Codec:
+    """Fields ↔ one integer, for a layout or a Struct class."""
+
+    def __init__(self, layout):
+        shape = layout if hasattr(layout, "members") else layout.as_shape()
+        self.fields = {name: (f.offset, (1 << f.width) - 1) for name, f in shape}
+
+    def pack(self, **values):
+        word = 0
+        for name, value in values.items():
+            offset, mask = self.fields[name]
+            assert 0 <= value <= mask, f"{name} = {value:#x} does not fit"
+            word |= value << offset
+        return word
+
+    def field(self, word, name):
+        offset, mask = self.fields[name]
+        return word >> offset & mask
+
+    def unpack(self, word):
+        return {name: word >> offset & mask for name, (offset, mask) in self.fields.items()}
+
+
+@dataclass
+class Request:
+    op: Operation
+    key: int
+    data: int = 0
+    mask: int = 0
+    tag: int = 0
+    sent: int = -1  # cycle of the transfer
+    answered: int = -1
+    answer: dict = field(default_factory=dict)
+
+
+class Judge:
+    """Knows each entry's versions and says whether an answer may be given.
+
+    A version is (cycle its commit was taken, value). A commit is decided in the cycle after it is
+    taken, so a request taken later must see it, and one that is taken but not answered may.
+    """
+
+    def __init__(self, entry_bytes, log_entries):
+        self.entry_bytes = entry_bytes
+        self.entries = 1 << log_entries
+        self.versions = {}
+        self.memory = {}
+        self.failures = defaultdict(list)  # key → cycles of failed fetches
+        self.locked = set()
+        self.answers = defaultdict(int)  # status → count
+
+    def initial(self, key):
+        return random.Random(key).getrandbits(8 * self.entry_bytes)
+
+    def history(self, key):
+        if key not in self.versions:
+            self.versions[key] = [(-1, self.initial(key))]
+        return self.versions[key]
+
+    def host(self, key):
+        return self.memory.get(key, self.initial(key))
+
+    def taken(self, request):
+        if request.op == Operation.COMMIT and request.key in self.locked:
+            self.locked.discard(request.key)
+            if request.mask:
+                bits = sum(0xFF << 8 * i for i in range(self.entry_bytes) if request.mask >> i & 1)
+                old = self.history(request.key)[-1][1]
+                self.versions[request.key].append(
+                    (request.sent, old & ~bits | request.data & bits))
+
+    def judge(self, request, answer):
+        """Raises where the answer is not one of those allowed."""
+        where = f"{request.op.name} {request.key:#x} taken {request.sent}: {answer['status']}"
+        status = CacheStatus(answer["status"])
+        self.answers[status.name] += 1
+        inside = request.key < self.entries or request.op == Operation.FLUSH_ALL
+        assert (status == CacheStatus.BAD_KEY) == (not inside), where
+        if not inside:
+            return
+        if status == CacheStatus.FETCH_FAILED:
+            assert request.op in (Operation.LOOKUP, Operation.ACQUIRE), where
+            assert any(request.sent <= cycle + 2 and cycle <= request.answered
+                       for cycle in self.failures[request.key]), where + " without a failed fetch"
+            return
+        assert status == CacheStatus.OK, where
+        versions = self.history(request.key)
+        if request.op == Operation.ACQUIRE:
+            assert request.key not in self.locked, where + " already locked"
+            self.locked.add(request.key)
+            assert answer["data"] == versions[-1][1], where + " not the last version"
+        elif request.op == Operation.LOOKUP:
+            assert answer["data"] in self._allowed(request), where + " stale or foreign data"
+        elif request.op in (Operation.FLUSH, Operation.INVALIDATE):
+            assert self.host(request.key) in self._allowed(request), where + " host is stale"
+        elif request.op == Operation.FLUSH_ALL:
+            for key in self.versions:
+                late = Request(request.op, key, sent=request.sent, answered=request.answered)
+                assert self.host(key) in self._allowed(late), where + f" host is stale at {key:#x}"
+
+    def _allowed(self, request):
+        versions = self.history(request.key)
+        first = max(i for i, (cycle, _) in enumerate(versions) if cycle < request.sent)
+        return [value for cycle, value in versions[first:] if cycle <= request.answered]
+
+    def same(self):
+        """After FLUSH_ALL: the host has the last version of everything."""
+        for key, versions in self.versions.items():
+            assert self.host(key) == versions[-1][1], f"entry {key:#x} was lost"
+
+
+class Port:
+    """A client. Sends what `next_request` gives; commits what it acquired after `hold` cycles."""
+
+    def __init__(self, bench, number):
+        self.bench = bench
+        self.rng = random.Random(bench.rng.getrandbits(32))
+        self.request = bench.stream(f"port__{number}__request")
+        self.response = bench.stream(f"port__{number}__response")
+        self.script = deque()  # requests to send, in order
+        self.commits = []  # (cycle, request)
+        self.open = {}  # tag → request
+        self.order = defaultdict(deque)  # key → tags to be answered in order
+        self.offered = None
+        self.window = 256
+        self.idle = self.stall = 0.0
+        self.hold = None  # None: commits are in the script
+        self.next_request = lambda: None
+        self.done = []
+        self.free_tags = deque(range(256))
+        self.request[0].value = 0
+        self.response[1].value = 0
+
+    def _choose(self):
+        for index, (due, commit) in enumerate(self.commits):
+            if due <= self.bench.now:
+                self.commits.pop(index)
+                return commit
+        if len(self.open) >= self.window or not self.free_tags:
+            return None
+        return self.script.popleft() if self.script else self.next_request()
+
+    def drive(self):
+        if self.offered is None and self.free_tags and self.rng.random() >= self.idle:
+            self.offered = self._choose()
+            if self.offered:
+                self.offered.tag = tag = self.free_tags.popleft()
+                r = self.offered
+                self.request[2].value = self.bench.request_codec.pack(
+                    op=r.op.value, key=r.key, tag=tag, data=r.data, mask=r.mask)
+                self.open[tag] = r
+        self.request[0].value = self.offered is not None
+        self.ready = self.rng.random() >= self.stall
+        self.response[1].value = self.ready
+
+    def sample(self):
+        now = self.bench.now
+        if self.offered and self.request[1].value == 1:
+            self.offered.sent = now
+            if self.offered.op in ORDERED:
+                self.order[self.offered.key].append(self.offered.tag)
+            self.bench.judge.taken(self.offered)
+            self.offered = None
+        if self.ready and self.response[0].value == 1:
+            answer = self.bench.response_codec.unpack(self.response[2].value.to_unsigned())
+            self._answered(answer, now)
+
+    def _answered(self, answer, now):
+        assert answer["tag"] in self.open, f"answer without request: tag {answer['tag']}"
+        request = self.open.pop(answer["tag"])
+        assert request.sent >= 0, "answered before it was taken"
+        assert (answer["op"], answer["key"]) == (request.op.value, request.key)
+        if request.op in ORDERED:
+            first = self.order[request.key].popleft()
+            assert first == request.tag, f"out of order on key {request.key:#x}"
+        self.free_tags.append(request.tag)
+        request.answered, request.answer = now, answer
+        self.bench.judge.judge(request, answer)
+        self.done.append(request)
+        if (request.op == Operation.ACQUIRE and self.hold is not None
+                and answer["status"] == CacheStatus.OK.value):
+            self.commits.append((now + self.hold(), self.commit_of(request)))
+
+    def commit_of(self, request):
+        size = self.bench.entry_bytes
+        mask = self.rng.choice((0, (1 << size) - 1, self.rng.getrandbits(size)))
+        return Request(Operation.COMMIT, request.key, self.rng.getrandbits(8 * size), mask)
+
+    @property
+    def quiet(self):
+        return not (self.offered or self.script or self.commits or self.open)
+
+
+class Host:
+    """Answers fetches after `latency()` cycles in any order, and takes write-backs."""
+
+    def __init__(self, bench):
+        self.bench = bench
+        self.rng = random.Random(bench.rng.getrandbits(32))
+        self.fetch = bench.stream("fetch__request")
+        self.answer = bench.stream("fetch__response")
+        self.write = bench.stream("writeback__request")
+        self.data = bench.stream("writeback__data")
+        self.done = bench.stream("writeback__done")
+        self.read_codec, self.write_codec = Codec(ReadRequest), Codec(WriteRequest)
+        self.beat_codec, self.done_codec = Codec(ReadBeat(bench.width)), Codec(Done)
+        self.packet_codec = Codec(PacketLayout(bench.width))
+        self.latency = lambda: 20
+        self.write_latency = lambda: 10
+        self.fail = 0.0
+        self.idle = self.stall = 0.0
+        self.fetches = {}  # tag → key
+        self.due = []  # [cycle, tag, key]
+        self.beats = deque()
+        self.offered = None
+        self.writes = deque()  # [key, tag, data or None, due cycle]
+        self.packet = []
+        self.dones = deque()
+        self.done_offered = None
+        self.count = defaultdict(int)
+        self.peak = 0
+        self.log = []  # (cycle, "fetch" or "write", key)
+        self.hold_fetch = self.hold_write = False
+        for valid, *_ in (self.answer, self.done):
+            valid.value = 0
+        for _, ready, _ in (self.fetch, self.write, self.data):
+            ready.value = 0
+
+    def _key(self, address, length):
+        offset = address - BASE
+        assert length == self.bench.entry_bytes and offset % length == 0 and offset >= 0
+        key = offset // length
+        assert key < self.bench.judge.entries, f"access outside the table: key {key:#x}"
+        return key
+
+    def drive(self):
+        self.ready = [self.rng.random() >= self.stall for _ in range(3)]
+        for (_, ready, _), value in zip((self.fetch, self.write, self.data), self.ready):
+            ready.value = value
+        if self.offered is None and self.rng.random() >= self.idle:
+            if not self.beats and not self.hold_fetch:
+                self._begin_answer()
+            if self.beats:
+                self.offered = self.beats.popleft()
+                self.answer[2].value = self.offered[0]
+        self.answer[0].value = self.offered is not None
+        if self.done_offered is None and self.writes and not self.hold_write:
+            key, tag, data, due = self.writes[0]
+            if data is not None and due <= self.bench.now:
+                self.bench.judge.memory[key] = data
+                self.done_offered = self.done_codec.pack(tag=tag, status=DmaStatus.OK.value)
+                self.done[2].value = self.done_offered
+        self.done[0].value = self.done_offered is not None
+
+    def _begin_answer(self):
+        ready = [entry for entry in self.due if entry[0] <= self.bench.now]
+        if not ready:
+            return
+        entry = self.rng.choice(ready) if self.bench.shuffle else ready[0]
+        self.due.remove(entry)
+        _, tag, key = entry
+        size, width = 8 * self.bench.entry_bytes, self.bench.width
+        count = max(size // width, 1)
+        value = self.bench.judge.host(key)
+        empty = max(width - size, 0) // 8
+        parts = [value >> i * width & (1 << width) - 1 for i in range(count)]
+        failed = self.rng.random() < self.fail
+        if failed:
+            status, none = self.rng.choice(
+                ((DmaStatus.REFUSED, 1), (DmaStatus.POISONED, 0), (DmaStatus.TIMEOUT, 1)))
+            if none:
+                parts = parts[:self.rng.randrange(count + 1) - 1] + [0] if count > 1 else [0]
+            words = [self.beat_codec.pack(data=p) for p in parts[:-1]]
+            words.append(self.beat_codec.pack(data=parts[-1], last=1, none=none, tag=tag,
+                                              status=status.value))
+        else:
+            words = [self.beat_codec.pack(data=p) for p in parts[:-1]]
+            words.append(self.beat_codec.pack(data=parts[-1], last=1, empty=empty, tag=tag))
+        last = len(words) - 1
+        self.beats.extend((w, tag if i == last else None, failed) for i, w in enumerate(words))
+
+    def sample(self):
+        now = self.bench.now
+        if self.ready[0] and self.fetch[0].value == 1:
+            self._fetched(self.read_codec.unpack(self.fetch[2].value.to_unsigned()), now)
+        if self.offered and self.answer[1].value == 1:
+            _, tag, failed = self.offered
+            self.offered = None
+            if tag is not None:
+                key = self.fetches.pop(tag)
+                if failed:
+                    self.bench.judge.failures[key].append(now)
+                self.count["failed" if failed else "fills"] += 1
+        if self.ready[1] and self.write[0].value == 1:
+            word = self.write_codec.unpack(self.write[2].value.to_unsigned())
+            key = self._key(word["address"], word["length"])
+            assert key not in self.fetches.values(), "write-back of an entry being fetched"
+            self.writes.append([key, word["tag"], None, 0])
+            self.log.append((now, "write", key))
+            self.count["writebacks"] += 1
+        if self.ready[2] and self.data[0].value == 1:
+            self._beat(self.packet_codec.unpack(self.data[2].value.to_unsigned()))
+        self._match(now)
+        if self.done_offered is not None and self.done[1].value == 1:
+            self.done_offered = None
+            self.writes.popleft()
+
+    def _fetched(self, word, now):
+        key = self._key(word["address"], word["length"])
+        assert word["tag"] not in self.fetches, "tag used twice"
+        assert key not in self.fetches.values(), f"key {key:#x} is being fetched already"
+        assert key not in [w[0] for w in self.writes], f"key {key:#x} is being written back"
+        self.fetches[word["tag"]] = key
+        self.peak = max(self.peak, len(self.fetches))
+        self.due.append((now + self.latency(), word["tag"], key))
+        self.log.append((now, "fetch", key))
+        self.count["fetches"] += 1
+
+    def _beat(self, beat):
+        self.packet.append(beat)
+
+    def _match(self, now):
+        count = max(8 * self.bench.entry_bytes // self.bench.width, 1)
+        for write in self.writes:
+            if write[2] is None and len(self.packet) >= count:
+                beats, self.packet = self.packet[:count], self.packet[count:]
+                assert [b["last"] for b in beats] == [0] * (count - 1) + [1]
+                value = sum(b["data"] << i * self.bench.width for i, b in enumerate(beats))
+                value &= (1 << 8 * self.bench.entry_bytes) - 1
+                allowed = [v for _, v in self.bench.judge.history(write[0])]
+                assert value in allowed, f"foreign data written back to {write[0]:#x}"
+                write[2], write[3] = value, now + self.write_latency()
+
+    @property
+    def quiet(self):
+        return not (self.fetches or self.writes or self.beats or self.offered)
+
+
+class Bench:
+    """Drives before the edge, samples right after it; everything in one loop."""
+
+    def __init__(self, dut, job, seed):
+        self.dut = dut
+        self.rng = random.Random(seed)
+        self.entry_bytes = job["entry_bytes"]
+        self.width = job["width"]
+        self.shuffle = True
+        self.now = 0
+        self.request_codec = Codec(CacheRequest(self.entry_bytes))
+        self.response_codec = Codec(CacheResponse(self.entry_bytes))
+        self.events_codec, self.counters_codec = Codec(CacheEvents), Codec(CacheCounters)
+        self.log_entries = job.get("log_entries", 6)
+        self.judge = Judge(self.entry_bytes, self.log_entries)
+        self.host = Host(self)
+        self.ports = [Port(self, number) for number in range(job["ports"])]
+        self.watch = None
+
+    def stream(self, name):
+        return tuple(getattr(self.dut, f"{name}__{part}") for part in ("valid", "ready", "payload"))
+
+    async def reset(self):
+        self.dut.rst.value = 1
+        self.dut.host_table.value = BASE | self.log_entries << 64
+        for _ in range(3):
+            await RisingEdge(self.dut.clk)
+        self.dut.rst.value = 0
+
+    async def cycle(self):
+        self.host.drive()
+        for port in self.ports:
+            port.drive()
+        await RisingEdge(self.dut.clk)
+        if self.watch:
+            self.watch(self.events_codec.unpack(self.dut.events.value.to_unsigned()))
+        for port in self.ports:
+            port.sample()
+        self.host.sample()
+        self.now += 1
+
+    async def cycles(self, count):
+        for _ in range(count):
+            await self.cycle()
+
+    async def settle(self, limit=20000):
+        """Until nobody waits for anything."""
+        end = self.now + limit
+        while not (self.host.quiet and all(port.quiet for port in self.ports)):
+            await self.cycle()
+            if self.now > end:
+                waiting = {n: [(r.op.name, r.key, r.sent) for r in p.open.values()]
+                           for n, p in enumerate(self.ports)}
+                raise AssertionError(f"stuck: {waiting}, fetches {self.host.fetches}")
+
+    async def call(self, number, op, key, **fields):
+        """One request on an otherwise quiet port, and its answer."""
+        request = Request(op, key, **fields)
+        self.ports[number].script.append(request)
+        while request.answered < 0:
+            await self.cycle()
+        return request
+
+    def counters(self):
+        return self.counters_codec.unpack(self.dut.counters.value.to_unsigned())
