@@ -133,7 +133,7 @@ class Nic(wiring.Component):
                                    (mpt, control.mpt, self.settings.mpt),
                                    (cqc, control.cqc, self.settings.cqc)):
             connect(m, port, cache.port[1])
-            m.d.comb += cache.table.eq(table)
+            m.d.comb += cache.host_table.eq(table)
         m.d.comb += [control.flush.eq(self.flush), self.flushed.eq(control.flushed)]
 
         # Host side

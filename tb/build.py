@@ -8,6 +8,7 @@ version for the build. A failed build leaves nothing behind.
 import contextlib
 import fcntl
 import hashlib
+import inspect
 import json
 import os
 import re
@@ -150,10 +151,17 @@ def _ports_file(top: str, source: Path, folder: Path) -> Path:
 
 def _build_args(simulator: str, waves: str | None) -> list[str]:
     if simulator == "icarus":
-        return ["-g2005-sv"]
+        # As SystemVerilog, registers get their first value before any process waits for it, and
+        # logic that depends on nothing else would stay undefined.
+        return ["-g2005"]
     args = ["-O3", "--x-assign", "unique", "--x-initial", "unique", "-Wno-fatal", "-Wno-lint",
             "-CFLAGS", "-O2"]
     return args + ([f"--trace-{waves}", "--trace-structs"] if waves else [])
+
+
+def _recipe() -> str:
+    """The text of what a build depends on here."""
+    return "".join(map(inspect.getsource, (_runner, _ports_file, _build_args)))
 
 
 def build(top: str, source: Path, simulator: str = "verilator", *,
@@ -167,7 +175,7 @@ def build(top: str, source: Path, simulator: str = "verilator", *,
         _check_fst()
     args = _build_args(simulator, waves)
     tool = version("verilator") if simulator == "verilator" else shutil.which("iverilog")
-    key = hashlib.sha256(source.read_bytes() + Path(__file__).read_bytes()
+    key = hashlib.sha256(source.read_bytes() + _recipe().encode()
                          + repr((args, tool, version("cocotb"))).encode())
     folder = CACHE / "build" / f"{top}-{simulator}-{key.hexdigest()[:16]}"
     with _locked(folder):

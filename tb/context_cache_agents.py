@@ -15,6 +15,14 @@ BASE = 0x12_3456_0000
 ORDERED = (Operation.LOOKUP, Operation.ACQUIRE, Operation.FLUSH, Operation.INVALIDATE)
 
 
+def number(handle):
+    """The port's value; bits that nothing has driven yet, in a simulator that has such, are 0."""
+    value = handle.value
+    if value.is_resolvable:
+        return value.to_unsigned()
+    return int("".join(bit if bit in "01" else "0" for bit in str(value)), 2)
+
+
 class Codec:
     """Fields ↔ one integer, for a layout or a Struct class."""
 
@@ -179,7 +187,7 @@ class Port:
             self.bench.judge.taken(self.offered)
             self.offered = None
         if self.ready and self.response[0].value == 1:
-            answer = self.bench.response_codec.unpack(self.response[2].value.to_unsigned())
+            answer = self.bench.response_codec.unpack(number(self.response[2]))
             self._answered(answer, now)
 
     def _answered(self, answer, now):
@@ -299,7 +307,7 @@ class Host:
     def sample(self):
         now = self.bench.now
         if self.ready[0] and self.fetch[0].value == 1:
-            self._fetched(self.read_codec.unpack(self.fetch[2].value.to_unsigned()), now)
+            self._fetched(self.read_codec.unpack(number(self.fetch[2])), now)
         if self.offered and self.answer[1].value == 1:
             _, tag, failed = self.offered
             self.offered = None
@@ -309,14 +317,14 @@ class Host:
                     self.bench.judge.failures[key].append(now)
                 self.count["failed" if failed else "fills"] += 1
         if self.ready[1] and self.write[0].value == 1:
-            word = self.write_codec.unpack(self.write[2].value.to_unsigned())
+            word = self.write_codec.unpack(number(self.write[2]))
             key = self._key(word["address"], word["length"])
             assert key not in self.fetches.values(), "write-back of an entry being fetched"
             self.writes.append([key, word["tag"], None, 0])
             self.log.append((now, "write", key))
             self.count["writebacks"] += 1
         if self.ready[2] and self.data[0].value == 1:
-            self._beat(self.packet_codec.unpack(self.data[2].value.to_unsigned()))
+            self._beat(self.packet_codec.unpack(number(self.data[2])))
         self._match(now)
         if self.done_offered is not None and self.done[1].value == 1:
             self.done_offered = None
@@ -388,7 +396,7 @@ class Bench:
             port.drive()
         await RisingEdge(self.dut.clk)
         if self.watch:
-            self.watch(self.events_codec.unpack(self.dut.events.value.to_unsigned()))
+            self.watch(self.events_codec.unpack(number(self.dut.events)))
         for port in self.ports:
             port.sample()
         self.host.sample()
@@ -417,4 +425,4 @@ class Bench:
         return request
 
     def counters(self):
-        return self.counters_codec.unpack(self.dut.counters.value.to_unsigned())
+        return self.counters_codec.unpack(number(self.dut.counters))

@@ -176,8 +176,8 @@ class Testbench:
         self.wire = FrameSink(dut, "mac_tx", job, self.seen.transmitted, rng)
         self.queue = FrameSink(dut, "host", job, self.seen.host_frames, rng)
         self.observer = Observer(dut, self.seen)
-        self.host = HostAgent(dut, self.seen.memory, latency=job.latency, rng=rng,
-                              limits=job.config.dma, width=job.config.data_width,
+        self.host = HostAgent(dut, self.seen.memory, limits=job.config.dma,
+                              width=job.config.data_width, latency=job.latency, rng=rng,
                               stalls=job.stalls)
         layout = Activity.as_shape()
         self._bits = {name: layout[name].offset for name, _ in layout}
@@ -190,7 +190,7 @@ class Testbench:
         Clock(dut.clk, PERIOD_NS, unit="ns").start(start_high=False)
         dut.rst.value = 1
         for name in ("mac_rx__valid", "mac_rx__payload", "mac_tx__ready", "host__ready", "flush",
-                     "rc__valid", "rc__payload", "rq__ready"):
+                     "rc__valid", "rc__payload"):
             getattr(dut, name).value = 0
         dut.host_headers__ready.value = 1
         settings = self.job.scenario.settings
@@ -233,7 +233,7 @@ class Testbench:
         self.seen.cycles_run = cycle
         self.seen.run_seconds = time.monotonic() - started
         self.seen.counters = unpack(Counters, self.dut.counters.value.to_unsigned())
-        self.seen.violations = list(self.host.violations)
+        self.seen.violations = [f"cycle {at}: {text}" for at, text in self.host.violations]
         self._report_progress()
         return self.seen
 

@@ -1,14 +1,11 @@
 """The responder and the completer against the golden model, row by row and at random."""
 
-from contextlib import nullcontext
-from unittest.mock import patch
 
 import pytest
 from amaranth.hdl import Const, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out, connect, flipped
 
-import tb.build
 from rtl.config import NicConfig
 from rtl.context import CachePort
 from rtl.dma import WriteClient
@@ -60,12 +57,8 @@ def run(test, width=64, simulator="verilator", key="", **job):
     def generate():
         return to_verilog(ResponderUnit(config), "responder_unit")
 
-    # Icarus: with -g2005-sv, registers get their first value before any process waits for it, and
-    # logic that depends on nothing else stays undefined.
-    arguments = patch.object(tb.build, "_build_args", return_value=["-g2005"])
-    with arguments if simulator == "icarus" else nullcontext():
-        return simulate("responder_unit", (width, key), generate, "tb.responder_tb", simulator,
-                        testcase=test, job={"width": width, **job})
+    return simulate("responder_unit", (width, key), generate, "tb.responder_tb", simulator,
+                    testcase=test, job={"width": width, **job})
 
 
 @pytest.mark.parametrize("row", ROWS)

@@ -27,10 +27,10 @@ class ContextCache(wiring.Component):
     cycles after it was. Answers of one port to one key come in order, except that COMMIT and PREFETCH
     never wait. `fetch` is a read client built unordered; at most `cache.misses` are in flight.
 
-    Errors: a key outside `table` is BAD_KEY, and so is a COMMIT of an entry that is not locked;
+    Errors: a key outside `host_table` is BAD_KEY, and so is a COMMIT of an entry that is not locked;
     a failed fetch gives FETCH_FAILED to all who wait for it and installs nothing.
     A client must take its answers without waiting for anything else, and have no more than
-    RETRY_DEPTH requests between an ACQUIRE and its COMMIT. `table` changes only while the cache is
+    RETRY_DEPTH requests between an ACQUIRE and its COMMIT. `host_table` changes only while the cache is
     empty. Reset: empty, and ready after `sets` + 1 cycles; what is in flight then is dropped.
     """
 
@@ -45,7 +45,7 @@ class ContextCache(wiring.Component):
         self.ports = ports
         super().__init__({
             "port": In(CachePort(cache.entry_bytes)).array(ports),
-            "table": In(CacheTable),
+            "host_table": In(CacheTable),  # `table` is a word of Verilog
             "fetch": Out(ReadClient(data_width)),
             "writeback": Out(WriteClient(data_width)),
             "events": Out(CacheEvents),
@@ -79,7 +79,7 @@ class ContextCache(wiring.Component):
         self._memories(m, policy)
         connect(m, self.misses.fetch, flipped(self.fetch))
         connect(m, self.buffer.writeback, flipped(self.writeback))
-        m.d.comb += [self.misses.table.eq(self.table), self.buffer.table.eq(self.table)]
+        m.d.comb += [self.misses.table.eq(self.host_table), self.buffer.table.eq(self.host_table)]
         self._select(m)
         self._decide(m)
         self._flush_all(m)
@@ -213,7 +213,7 @@ class ContextCache(wiring.Component):
         m.d.comb += [
             set_number.eq(self.split.set(item.key)),
             address.eq(Cat(do.way, set_number)),
-            outside.eq(item.key >> self.table.log_entries),
+            outside.eq(item.key >> self.host_table.log_entries),
             decision.item.eq(item),
             decision.item.valid.eq(item.valid & ~((item.kind == Kind.RETRY) & stale)),
             decision.word.eq(self.set_read.data),

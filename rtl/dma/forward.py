@@ -80,6 +80,12 @@ class Walker(wiring.Component):
         fire = Signal()
         ends = Signal()  # the piece is done with this step
         op = Signal.like(out)
+        # chosen below; apart from `op`, since a signal that is decided in part by an `If` keeps
+        # its other bits undefined in Icarus until they change
+        emit = Signal()
+        last = Signal()
+        none = Signal()
+        empty = Signal(size_bits)
         m.d.comb += [
             free.eq(~out_valid | self.o.ready),
             fire.eq(free & self.i.valid & self.complete),
@@ -88,6 +94,7 @@ class Walker(wiring.Component):
             op.slot.eq(self.i.payload), op.row.eq(row), op.free.eq(ends),
             op.tag.eq(record.tag), op.bound.eq(fill), op.rotate.eq(fill - skip),
             op.status.eq(outcome),
+            op.emit.eq(emit), op.last.eq(last), op.none.eq(none), op.empty.eq(empty),
         ]
         with m.If(free):
             m.d.sync += out_valid.eq(fire)
@@ -95,11 +102,11 @@ class Walker(wiring.Component):
             m.d.sync += [out.eq(op), row.eq(Mux(ends, 0, row + 1)), rest.eq(left - count)]
 
         with m.If((outcome != DmaStatus.OK) | (record.bytes == 0)):
-            m.d.comb += [ends.eq(1), op.emit.eq(record.last), op.last.eq(1), op.none.eq(1)]
+            m.d.comb += [ends.eq(1), emit.eq(record.last), last.eq(1), none.eq(1)]
             with m.If(fire):
                 m.d.sync += [fill.eq(0), error.eq(Mux(record.last, DmaStatus.OK, outcome))]
         with m.Elif(tail):
-            m.d.comb += [ends.eq(1), op.emit.eq(1), op.last.eq(1), op.empty.eq(size - fill)]
+            m.d.comb += [ends.eq(1), emit.eq(1), last.eq(1), empty.eq(size - fill)]
             with m.If(fire):
                 m.d.sync += [fill.eq(0), tail.eq(0)]
         with m.Else():
@@ -109,8 +116,8 @@ class Walker(wiring.Component):
                 closes.eq(final & record.last & (reach <= size)),
                 spills.eq(final & record.last & (reach > size)),
                 ends.eq(final & ~spills),
-                op.emit.eq(closes | (reach >= size)), op.last.eq(closes),
-                op.empty.eq(Mux(closes, size - reach, 0)),
+                emit.eq(closes | (reach >= size)), last.eq(closes),
+                empty.eq(Mux(closes, size - reach, 0)),
             ]
             with m.If(fire):
                 m.d.sync += [fill.eq(Mux(closes, 0, reach)), tail.eq(spills)]
