@@ -155,7 +155,7 @@ def _build_args(simulator: str, waves: str | None) -> list[str]:
         # logic that depends on nothing else would stay undefined.
         return ["-g2005"]
     args = ["-O3", "--x-assign", "unique", "--x-initial", "unique", "-Wno-fatal", "-Wno-lint",
-            "-CFLAGS", "-O2"]
+            "-CFLAGS", "-O1"]
     return args + ([f"--trace-{waves}", "--trace-structs"] if waves else [])
 
 
