@@ -161,7 +161,7 @@ def _build_args(simulator: str, waves: str | None) -> list[str]:
 
 def _recipe() -> str:
     """The text of what a build depends on here."""
-    return "".join(map(inspect.getsource, (_runner, _ports_file, _build_args)))
+    return "".join(inspect.getsource(part) for part in (_runner, _ports_file, _build_args))
 
 
 def build(top: str, source: Path, simulator: str = "verilator", *,

@@ -260,7 +260,8 @@ class Host:
 
     def drive(self):
         self.ready = [self.rng.random() >= self.stall for _ in range(3)]
-        for (_, ready, _), value in zip((self.fetch, self.write, self.data), self.ready):
+        ports = (self.fetch, self.write, self.data)
+        for (_, ready, _), value in zip(ports, self.ready, strict=True):
             ready.value = value
         if self.offered is None and self.rng.random() >= self.idle:
             if not self.beats and not self.hold_fetch:

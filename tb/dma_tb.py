@@ -11,9 +11,10 @@ from cocotb.clock import Clock
 from rtl.config import load, override
 from rtl.dma import DmaCounters, Done, ReadBeat, ReadRequest, WriteRequest
 from sim.golden.memory import HostMemory
+from tb.bits import pack, unpack
 from tb.build import read_job, write_result
 from tb.host import Completion, HostAgent, Request
-from tb.ports import Sink, Source, beats, pack, reset, run, unpack
+from tb.ports import Sink, Source, beats, reset, run
 
 OK, REFUSED, POISONED, TIMEOUT = range(4)
 REQUESTER = 0x0107

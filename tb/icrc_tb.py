@@ -16,8 +16,9 @@ from rtl.icrc import IcrcInfo, IcrcReport
 from sim.wire.build import Packet, build
 from sim.wire.codec import ipv4_checksum
 from sim.wire.icrc import icrc
+from tb.bits import pack
 from tb.build import read_job, write_result
-from tb.ports import Pulses, Sink, Source, beats, pack, packets, reset, run
+from tb.ports import Pulses, Sink, Source, beats, packets, reset, run
 
 NETWORKS = ("ipv4", "ipv6", "roce1")
 HEADER_BITS = Headers.as_shape().size
@@ -47,7 +48,7 @@ class Case:
             "end": len(self.frame) if self.end is None else self.end})
 
 
-def make(rng: random.Random, size: int, network: str = "ipv4", tags: int = 0,
+def make(rng: random.Random, size: int, network: Any = "ipv4", tags: int = 0,
          options: int = 0) -> Case:
     """A SEND ONLY of random fields; `options` counts words of IPv4 options."""
     payload = rng.randbytes(size)

@@ -2,7 +2,7 @@
 
 `run` drives every agent, waits for the clock edge and lets every agent sample, so a cycle costs
 as few accesses to the simulator as there is activity. A payload is one integer, as the Verilog
-port is; `pack` and `unpack` turn records of fields into it by an Amaranth layout.
+port is; tb/bits.py turns records of fields into it by an Amaranth layout.
 """
 
 import random
@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from amaranth.lib import data
 from cocotb.triggers import RisingEdge
+
+from tb.bits import unpack
 
 
 class Source:
@@ -170,30 +171,3 @@ def packets(words: Iterable[int], width: int) -> list[bytes]:
             current = bytearray()
     assert not current, "a packet has no last beat"
     return done
-
-
-def pack(layout: Any, values: dict[str, Any]) -> int:
-    """An integer of `layout` with the fields given (nested as dictionaries), the rest 0."""
-    word = 0
-    layout = data.Layout.cast(layout)
-    for name, value in values.items():
-        field = layout[name]
-        if isinstance(value, (dict, list)):
-            items = dict(enumerate(value)) if isinstance(value, list) else value
-            value = pack(field.shape, items)
-        assert 0 <= int(value) < 1 << field.width, f"{name}: {value} needs more than {field.width}"
-        word |= int(value) << field.offset
-    return word
-
-
-def unpack(layout: Any, word: int) -> dict[str, Any]:
-    """The fields of `word`, nested as the layout is; enums as integers."""
-    values: dict[str, Any] = {}
-    for name, field in data.Layout.cast(layout):
-        value = word >> field.offset & ((1 << field.width) - 1)
-        try:
-            inner = data.Layout.cast(field.shape)
-        except TypeError:
-            inner = None
-        values[name] = value if inner is None else unpack(inner, value)
-    return values

@@ -20,8 +20,9 @@ from rtl.responder.responder import ResponderEvents
 from sim.golden.nic import GoldenNic
 from sim.wire.codec import gid_bytes, mac_bytes, parse
 from tb import responder_cases as cases
+from tb.bits import pack, unpack
 from tb.build import read_job, write_result
-from tb.ports import Pulses, Sink, Source, beats, pack, packets, reset, run, unpack
+from tb.ports import Pulses, Sink, Source, beats, packets, reset, run
 
 KINDS = {"roce2": Kind.ROCE2, "roce1": Kind.ROCE1, "cnp": Kind.CNP}
 OK, BAD_KEY, FETCH_FAILED = 0, 1, 2

@@ -1,4 +1,4 @@
-"""The whole NIC against the golden model: the bundled capture, seeded traffic, faults on purpose."""
+"""The whole NIC against the golden model: a real capture, seeded traffic, faults on purpose."""
 
 import dataclasses
 from pathlib import Path

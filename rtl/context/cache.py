@@ -1,7 +1,7 @@
 """The context cache (docs/context-cache.md)."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
-from amaranth.lib import data, memory, wiring
+from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import ceil_log2
 
@@ -12,8 +12,14 @@ from rtl.context.line import KeySplit, LineState
 from rtl.context.misses import MissTable
 from rtl.context.observe import CacheCounters, CacheEvents, Counters
 from rtl.context.policy import POLICIES
-from rtl.context.queues import (ANSWER_DEPTH, RETRY_DEPTH, AnswerLayout, AnswerQueue, RetryQueue,
-                                Stall)
+from rtl.context.queues import (
+    ANSWER_DEPTH,
+    RETRY_DEPTH,
+    AnswerLayout,
+    AnswerQueue,
+    RetryQueue,
+    Stall,
+)
 from rtl.context.waiters import SLOTS_MAX, Waiters
 from rtl.context.write_buffer import WriteBuffer
 from rtl.dma.interface import ReadClient, WriteClient
@@ -24,14 +30,15 @@ class ContextCache(wiring.Component):
 
     Takes requests on `port[n]` and answers each exactly once, on the same port. A hit is answered 2
     cycles after it is taken, one request a cycle over all ports; an entry may be acquired again 3
-    cycles after it was. Answers of one port to one key come in order, except that COMMIT and PREFETCH
-    never wait. `fetch` is a read client built unordered; at most `cache.misses` are in flight.
+    cycles after it was. Answers of one port to one key come in order, except that COMMIT and
+    PREFETCH never wait. `fetch` is a read client built unordered; at most `cache.misses` are in
+    flight.
 
-    Errors: a key outside `host_table` is BAD_KEY, and so is a COMMIT of an entry that is not locked;
-    a failed fetch gives FETCH_FAILED to all who wait for it and installs nothing.
-    A client must take its answers without waiting for anything else, and have no more than
-    RETRY_DEPTH requests between an ACQUIRE and its COMMIT. `host_table` changes only while the cache is
-    empty. Reset: empty, and ready after `sets` + 1 cycles; what is in flight then is dropped.
+    Errors: a key outside `host_table` is BAD_KEY, and so is a COMMIT of an entry that is not
+    locked; a failed fetch gives FETCH_FAILED to all who wait for it and installs nothing. A client
+    must take its answers without waiting for anything else, and have no more than RETRY_DEPTH
+    requests between an ACQUIRE and its COMMIT. `host_table` changes only while the cache is empty.
+    Reset: empty, and ready after `sets` + 1 cycles; what is in flight then is dropped.
     """
 
     def __init__(self, cache: CacheConfig, data_width: int, ports: int = 2):

@@ -172,7 +172,7 @@ class Decision(wiring.Component):
                 Mux(self.line.waiting, LineState.FAILED, LineState.EMPTY))
 
     def _replay(self, m):
-        """Answer the first waiting request; what waits behind it goes on, or waits for its commit."""
+        """Answer the first waiting request; what is behind it goes on, or waits for its commit."""
         failed = self.line.state == LineState.FAILED
         ends = self.line.tail == self.item.slot
         locks = (self.item.op == Operation.ACQUIRE) & ~failed

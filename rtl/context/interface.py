@@ -11,7 +11,7 @@ TAG_BITS = 8
 class Operation(enum.Enum, shape=3):
     LOOKUP = 0  # read the entry
     ACQUIRE = 1  # read the entry and lock it for a read-modify-write
-    COMMIT = 2  # write the masked bytes of an acquired entry and unlock it; an empty mask only unlocks
+    COMMIT = 2  # write the masked bytes (perhaps none) of an acquired entry and unlock it
     PREFETCH = 3  # bring the entry in; answered at once, status OK
     FLUSH = 4  # write the entry back if it is dirty; it stays, clean
     INVALIDATE = 5  # write the entry back if it is dirty and forget it
@@ -48,7 +48,7 @@ class CacheResponse(data.StructLayout):
 
 
 class CachePort(wiring.Signature):
-    """A request port, seen from the client. Answers come in order per key, in any order across keys.
+    """A request port, seen from the client. Answers come in order per key, not across keys.
 
     An acquired entry that failed (status not OK) is not locked and wants no commit.
     """

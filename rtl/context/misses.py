@@ -4,7 +4,6 @@ from amaranth.hdl import Array, Cat, Module, Signal, unsigned
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import ceil_log2
 
 from rtl.context.free_list import FreeList
 from rtl.context.interface import KEY_BITS, CacheTable
@@ -36,7 +35,8 @@ class MissTable(wiring.Component):
         depth = misses + AHEAD
         super().__init__({
             "table": In(CacheTable),
-            "available": Out(1), "count": Out(range(depth + 1)), "in_flight": Out(range(misses + 1)),
+            "available": Out(1), "count": Out(range(depth + 1)),
+            "in_flight": Out(range(misses + 1)),
             "take": In(1), "key": In(KEY_BITS), "way": In(way_bits),
             "fetch": Out(ReadClient(data_width)),
             "fill": Out(stream.Signature(FillLayout(entry_bytes, way_bits))),

@@ -11,9 +11,9 @@ from rtl.context.queues import Stall
 class CacheEvents(data.Struct):
     """Pulses of one cycle; `key` belongs to all but `evict` and `writeback`, which have `victim`.
 
-    `lookup` is a LOOKUP or ACQUIRE of a key inside the table when it is first decided, and comes with
-    exactly one of `hit` (the entry is here, perhaps locked), `miss` (a fetch is started for it) and
-    `merged` (a fetch is under way). `stall` with `reason`: a request has to be tried again.
+    `lookup` is a LOOKUP or ACQUIRE of a key inside the table when it is first decided, and comes
+    with exactly one of `hit` (the entry is here, perhaps locked), `miss` (a fetch is started for
+    it) and `merged` (a fetch is under way). `stall` with `reason`: a request has to be tried again.
     """
 
     lookup: unsigned(1)

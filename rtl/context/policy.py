@@ -1,8 +1,8 @@
 """Which way of a set goes next.
 
 A policy keeps `bits` of age a set (`first` after reset). `victim` picks among the ways of
-`candidates`, of which there is at least one; `used` and `filled` give the age after a hit in a way and
-after a new entry took the way. All three are combinational.
+`candidates`, of which there is at least one; `used` and `filled` give the age after a hit in a way
+and after a new entry took the way. All three are combinational.
 """
 
 from amaranth.hdl import Cat, Mux, Signal
@@ -49,7 +49,7 @@ class TreePlru(Policy):
             upper, upper_way = pick(2 * node + 1, low + half, half)
             up = Signal()  # not into a half without candidates
             m.d.comb += up.eq(Mux(age[node - 1], upper, ~lower))
-            below = [Mux(up, b, a) for a, b in zip(lower_way, upper_way)]
+            below = [Mux(up, b, a) for a, b in zip(lower_way, upper_way, strict=True)]
             return lower | upper, [*below, up]
         return Cat(pick(1, 0, self.ways)[1])
 

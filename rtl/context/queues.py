@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, enum, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.context.interface import (KEY_BITS, TAG_BITS, CacheResponse, CacheStatus, Operation)
+from rtl.context.interface import KEY_BITS, TAG_BITS, CacheResponse, CacheStatus, Operation
 
 RETRY_DEPTH = 8
 ANSWER_DEPTH = 4

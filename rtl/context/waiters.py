@@ -26,9 +26,10 @@ class Waiters(wiring.Component):
     """Lists of waiting requests. The entry's line holds the ends of its list.
 
     Each port has `slots` places of its own, so that no port can take another's. `append` stores
-    `waiter` in `slot[port]`, behind `tail` if `link`. `wake` queues the list that starts at `woken`;
-    `token` is the slot at the head of that queue and `waiter_out` its request, until `next`. `after` follows `current`
-    in its list; `free` returns `current`. All answers are in the same cycle.
+    `waiter` in `slot[port]`, behind `tail` if `link`. `wake` queues the list that starts at
+    `woken`; `token` is the slot at the head of that queue and `waiter_out` its request, until
+    `next`. `after` follows `current` in its list; `free` returns `current`. All answers are in the
+    same cycle.
     """
 
     def __init__(self, ports: int, slots: int):

@@ -1,9 +1,8 @@
 """Dirty entries on their way to the host."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import ceil_log2
 
 from rtl.context.free_list import following
 from rtl.context.interface import KEY_BITS, CacheTable

@@ -20,7 +20,7 @@ TYPE_IPV4, TYPE_ARP, TYPE_IPV6, TYPE_MAC_CONTROL, TYPE_ROCE1 = \
     0x0800, 0x0806, 0x86DD, 0x8808, 0x8915
 UDP_PROTOCOL = 17
 GRH_NEXT_HEADER = 0x1B
-MAC_CONTROL = {0x0001: "pause", 0x0101: "pfc"}
+MAC_CONTROL: dict[int | None, str] = {0x0001: "pause", 0x0101: "pfc"}
 RDMA_KINDS = ("roce2", "roce1", "cnp")
 
 Report = dict[str, Any]
@@ -105,7 +105,7 @@ def _dispatch(frame: bytes, start: int, ethertype: int | None, report: Report) -
     if ethertype == TYPE_ARP:
         report["kind"] = "arp"
     elif ethertype == TYPE_MAC_CONTROL:
-        opcode = int.from_bytes(frame[start:start + 2], "big")
+        opcode = int.from_bytes(frame[start:start + 2], "big") if len(frame) >= start + 2 else None
         report["kind"] = MAC_CONTROL.get(opcode, "other")
     return None
 
