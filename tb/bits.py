@@ -51,3 +51,13 @@ def pack(layout: Any, values: Any) -> int:
             raise ValueError(f"{name}: {number} does not fit {width} bits")
         word |= (number & ((1 << width) - 1)) << offset
     return word
+
+
+def number(value: Any) -> int:
+    """A port's value; bits that are undefined, which only Icarus has, count as 0.
+
+    Lanes that carry no byte, and the payload while `valid` is low, may be undefined.
+    """
+    if value.is_resolvable:
+        return value.to_unsigned()
+    return int("".join(bit if bit == "1" else "0" for bit in str(value)), 2)

@@ -112,13 +112,21 @@ def _check_fst() -> None:
 
 def _runner(simulator: str) -> Any:
     from cocotb_tools.runner import Icarus, Verilator
+
     class OneFormat(Icarus):
-        """With -vcd among the plusargs; the runner itself only knows -fst, and puts it last."""
+        """With -vcd among the plusargs; the runner itself only knows -fst, and puts it last. The
+        module that dumps is in Verilog 2005, as the rest is (see `_build_args`)."""
 
         def _test_command(self) -> list[Any]:
             commands = super()._test_command()
             return [[word for word in command if word != "-fst" or "-vcd" not in command]
                     for command in commands]
+
+        def _create_iverilog_dump_file(self) -> None:
+            self.iverilog_dump_file.write_text(
+                "module cocotb_iverilog_dump;\nreg [32767:0] path;\ninitial begin\n"
+                'if ($value$plusargs("dumpfile_path=%s", path)) $dumpfile(path);\n'
+                f"$dumpvars(0, {self.hdl_toplevel});\nend\nendmodule\n")
 
     if simulator == "icarus":
         return process.in_groups(OneFormat())

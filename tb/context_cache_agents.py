@@ -10,17 +10,10 @@ from rtl.context.interface import CacheRequest, CacheResponse, CacheStatus, Oper
 from rtl.context.observe import CacheCounters, CacheEvents
 from rtl.dma.interface import DmaStatus, Done, ReadBeat, ReadRequest, WriteRequest
 from rtl.stream import PacketLayout
+from tb.bits import number
 
 BASE = 0x12_3456_0000
 ORDERED = (Operation.LOOKUP, Operation.ACQUIRE, Operation.FLUSH, Operation.INVALIDATE)
-
-
-def number(handle):
-    """The port's value; bits that nothing has driven yet, in a simulator that has such, are 0."""
-    value = handle.value
-    if value.is_resolvable:
-        return value.to_unsigned()
-    return int("".join(bit if bit in "01" else "0" for bit in str(value)), 2)
 
 
 class Codec:
@@ -187,7 +180,7 @@ class Port:
             self.bench.judge.taken(self.offered)
             self.offered = None
         if self.ready and self.response[0].value == 1:
-            answer = self.bench.response_codec.unpack(number(self.response[2]))
+            answer = self.bench.response_codec.unpack(number(self.response[2].value))
             self._answered(answer, now)
 
     def _answered(self, answer, now):
@@ -308,7 +301,7 @@ class Host:
     def sample(self):
         now = self.bench.now
         if self.ready[0] and self.fetch[0].value == 1:
-            self._fetched(self.read_codec.unpack(number(self.fetch[2])), now)
+            self._fetched(self.read_codec.unpack(number(self.fetch[2].value)), now)
         if self.offered and self.answer[1].value == 1:
             _, tag, failed = self.offered
             self.offered = None
@@ -318,14 +311,14 @@ class Host:
                     self.bench.judge.failures[key].append(now)
                 self.count["failed" if failed else "fills"] += 1
         if self.ready[1] and self.write[0].value == 1:
-            word = self.write_codec.unpack(number(self.write[2]))
+            word = self.write_codec.unpack(number(self.write[2].value))
             key = self._key(word["address"], word["length"])
             assert key not in self.fetches.values(), "write-back of an entry being fetched"
             self.writes.append([key, word["tag"], None, 0])
             self.log.append((now, "write", key))
             self.count["writebacks"] += 1
         if self.ready[2] and self.data[0].value == 1:
-            self._beat(self.packet_codec.unpack(number(self.data[2])))
+            self._beat(self.packet_codec.unpack(number(self.data[2].value)))
         self._match(now)
         if self.done_offered is not None and self.done[1].value == 1:
             self.done_offered = None
@@ -397,7 +390,7 @@ class Bench:
             port.drive()
         await RisingEdge(self.dut.clk)
         if self.watch:
-            self.watch(self.events_codec.unpack(number(self.dut.events)))
+            self.watch(self.events_codec.unpack(number(self.dut.events.value)))
         for port in self.ports:
             port.sample()
         self.host.sample()
@@ -426,4 +419,4 @@ class Bench:
         return request
 
     def counters(self):
-        return self.counters_codec.unpack(number(self.dut.counters))
+        return self.counters_codec.unpack(number(self.dut.counters.value))

@@ -16,6 +16,7 @@ from cocotb.triggers import RisingEdge
 
 from rtl.config import DmaConfig
 from rtl.pcie.tlp import TlpHeader, TlpLayout
+from tb.bits import number
 
 READ, WRITE, COMPLETION = 0, 1, 2
 STATUS = {"sc": 0, "ur": 1, "crs": 2, "ca": 4}
@@ -97,13 +98,6 @@ class Completion:
 
 def _low_bit(value: int) -> int:
     return (value & -value).bit_length() - 1
-
-
-def _number(value: Any) -> int:
-    """Undefined bits count as 0: Icarus leaves lanes that carry no byte undefined."""
-    if value.is_resolvable:
-        return value.to_unsigned()
-    return int("".join(bit if bit == "1" else "0" for bit in str(value)), 2)
 
 
 # what a hook may answer for a read: nothing, the name of a fault, or the completions to send
@@ -192,7 +186,7 @@ class HostAgent:
         """One clock: sample what was there at the edge, then drive the next cycle."""
         self.cycle += 1
         if self._ready and self._rq_valid.value == 1:
-            self._take(_number(self._rq.value))
+            self._take(number(self._rq.value))
         ready = not (self.stalls and self.rng.random() < self.stalls)
         if ready != self._ready:
             self._ready = ready

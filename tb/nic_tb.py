@@ -18,7 +18,7 @@ from rtl.host.layout import QPC_BYTES
 from rtl.nic import Activity, Counters, Events
 from rtl.responder import Drop
 from rtl.stream import PacketLayout
-from tb.bits import pack, unpack
+from tb.bits import number, pack, unpack
 from tb.build import read_job
 from tb.host import HostAgent
 from tb.nic_job import WIRE_MINIMUM, WIRE_OVERHEAD, Executed, Job, Observed, load, save
@@ -105,7 +105,7 @@ class FrameSink:
 
     def step(self, cycle: int, valid: bool) -> None:
         if valid and self._is_ready:
-            word = self._payload.value.to_unsigned()
+            word = number(self._payload.value)
             empty = word >> self._empty & self._empty_mask
             data = (word & (1 << 8 * self._size) - 1).to_bytes(self._size, "little")
             self._held += data[:self._size - empty]
@@ -133,7 +133,7 @@ class Observer:
         self.answered = 0
 
     def step(self, cycle: int, activity: dict[str, bool]) -> None:
-        word = self._events.value.to_unsigned()
+        word = number(self._events.value)
         for name, (offset, mask) in self._fields.items():
             if activity[name]:
                 event = unpack(self._shapes[name], word >> offset & mask)
@@ -232,13 +232,13 @@ class Testbench:
             cycle += 1
         self.seen.cycles_run = cycle
         self.seen.run_seconds = time.monotonic() - started
-        self.seen.counters = unpack(Counters, self.dut.counters.value.to_unsigned())
+        self.seen.counters = unpack(Counters, number(self.dut.counters.value))
         self.seen.violations = [f"cycle {at}: {text}" for at, text in self.host.violations]
         self._report_progress()
         return self.seen
 
     def _step(self, cycle: int) -> None:
-        word = self.dut.activity.value.to_unsigned()
+        word = number(self.dut.activity.value)
         bits = self._bits
         active = word & ~(1 << bits["rx_ready"] | 1 << bits["rc_ready"] | 1 << bits["flushed"])
         self._flushed = word >> bits["flushed"] & 1

@@ -96,3 +96,39 @@ def test_a_changed_byte_of_the_final_memory_is_reported(first):
     result = simulate_scenario(dataclasses.replace(first, regions=regions), load("asic400g"))
     assert result["verdict"] == "fail"
     assert [item["field"] for item in result["mismatches"]] == [f"memory region {region.id}"]
+
+
+def _beginning(scenario: Scenario, frames: int) -> Scenario:
+    return dataclasses.replace(scenario, frames=scenario.frames[:frames], answers=[], regions=[])
+
+
+@pytest.mark.parametrize(("field", "mismatch"), [
+    ("msn", "answer"), ("epsn", "context.epsn"), ("byte_len", "completion")])
+def test_a_wrong_field_in_the_rtl_is_reported(first, monkeypatch, field, mismatch):
+    from rtl.responder.answer import Acknowledge
+    from rtl.responder.responder import Responder
+
+    def break_acknowledge(self, platform, right=Acknowledge.elaborate):
+        m = right(self, platform)
+        m.d.comb += self.headers.aeth.msn.eq(self.msn + 1)
+        return m
+
+    def break_context(self, m, headers, qpc, after, *others, right=Responder._context_after):
+        right(self, m, headers, qpc, after, *others)
+        m.d.comb += after.epsn.eq(qpc.epsn + 2)
+
+    def break_completion(self, m, *others, right=Responder._completion):
+        right(self, m, *others)
+        m.d.comb += self.completion.p.cqe.byte_len.eq(0)
+
+    if field == "msn":
+        monkeypatch.setattr(Acknowledge, "elaborate", break_acknowledge)
+    elif field == "epsn":
+        monkeypatch.setattr(Responder, "_context_after", break_context)
+    else:
+        monkeypatch.setattr(Responder, "_completion", break_completion)
+    result = simulate_scenario(_beginning(first, _single_send(first) + 1), load("tiny"), "icarus",
+                               variant=f"wrong {field}")
+    assert result["verdict"] == "fail"
+    assert mismatch in {item["field"] for item in result["mismatches"]}
+    assert all(item["cycle"] for item in result["mismatches"] if item["frame"])
