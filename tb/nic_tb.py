@@ -6,6 +6,7 @@ It judges nothing; tb/nic_scoreboard.py does. One loop turns once a cycle and lo
 
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import cocotb
@@ -53,11 +54,6 @@ class FrameSource:
     def done(self) -> bool:
         return not self._waiting and not self._beats
 
-    @property
-    def next_number(self) -> int:
-        """Number of the frame that starts next; 0 in the middle of a frame and at the end."""
-        return 0 if self._beats or not self._waiting else self._waiting[-1].number
-
     def _start(self, cycle: int) -> None:
         job, frame = self._job, self._waiting.pop()
         config = job.config
@@ -68,15 +64,19 @@ class FrameSource:
         self._not_before = max(self._not_before, cycle) + cycles
         self._observed.first.append(cycle)
 
-    def step(self, cycle: int, ready: bool, hold: bool) -> bool:
-        """After a clock edge; `hold` keeps the next frame back. Whether a beat was taken."""
+    def step(self, cycle: int, ready: bool, hold: Callable[[int, int], bool]) -> bool:
+        """After a clock edge; `hold(cycle, number)` tells whether to keep that frame back.
+
+        Whether a beat was taken.
+        """
         taken = self._offering and ready
         if taken:
             self._beats.pop()
             self._offering = False
             self.sent += not self._beats
         if not self._offering:
-            if not self._beats and self._waiting and not hold and cycle >= self._not_before:
+            if (not self._beats and self._waiting and cycle >= self._not_before
+                    and not hold(cycle, self._waiting[-1].number)):
                 self._start(cycle)
             stall = self._job.stalls and self._rng.random() < self._job.stalls
             self._offering = bool(self._beats) and not stall
@@ -217,7 +217,8 @@ class Testbench:
             if cycle % 256 == 0:
                 self._report_progress()
             finished = self.source.done and self._accounted() == self.source.sent
-            if idle > (QUIET + 4 * self.job.latency if finished else limit):
+            done = finished and not flushing
+            if idle > (QUIET + 4 * self.job.latency if done else limit):
                 self.seen.finished |= finished
                 if flushing or not finished:
                     break
@@ -246,20 +247,17 @@ class Testbench:
         if activity and any(activity[name] for name in ("parser", "icrc", "responder",
                                                          "completer")):
             self.observer.step(cycle, activity)
-        taken = self.source.step(cycle, bool(word >> bits["rx_ready"] & 1), self._hold(cycle))
+        taken = self.source.step(cycle, bool(word >> bits["rx_ready"] & 1), self._hold)
         self.wire.step(cycle, bool(word >> bits["tx_valid"] & 1))
         self.queue.step(cycle, bool(word >> bits["host_valid"] & 1))
         self.host.step()
         if active or taken or not self.host.idle:
             self._last_active = cycle
 
-    def _hold(self, cycle: int) -> bool:
+    def _hold(self, cycle: int, number: int) -> bool:
         """Posts of the host come when all frames before them are done with, so that there is
         one right answer."""
-        if not self._posts:
-            return False
-        number = self.source.next_number
-        if number == 0 or number < self._posts[-1].frame_number:
+        if not self._posts or number < self._posts[-1].frame_number:
             return False
         if self._accounted() < self.source.sent or cycle - self._last_active < QUIET // 4:
             return True
