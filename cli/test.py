@@ -15,10 +15,11 @@ STATUS = {0: 0, 1: 1}  # of pytest's own; all others mean that it could not judg
 def command(arguments: tuple[str, ...]) -> int:
     """Run the test suite; ARGS are pytest's.
 
-    Tests marked slow are left out; `-m slow` runs those, `-m ""` runs all.
+    Tests marked slow are left out; `-m slow` runs those, `-m ""` runs all. One test a core;
+    `-n 0` runs one at a time.
     """
     import pytest
     os.chdir(ROOT)  # so that paths in ARGS are those of the project
-    status = pytest.main(list(arguments))
+    status = pytest.main(["-n", "auto", "--dist", "worksteal", *arguments])
     sys.stdout.flush()
     return STATUS.get(int(status), 2)
