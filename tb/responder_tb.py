@@ -214,9 +214,7 @@ def brief(headers):
         "dst": headers["eth"]["dst"].to_bytes(6, "little"),
         "src": headers["eth"]["src"].to_bytes(6, "little"),
         "ethertype": headers["eth"]["ethertype"],
-        "tags": [headers["eth"]["vlan"][i]["tci"] if isinstance(headers["eth"]["vlan"], dict)
-                 and i in headers["eth"]["vlan"] else headers["eth"]["vlan"][str(i)]["tci"]
-                 for i in range(headers["eth"]["vlan_count"])],
+        "tags": [tag["tci"] for tag in headers["eth"]["vlan"][:headers["eth"]["vlan_count"]]],
         "version": ip["version"], "dscp": ip["dscp"], "ecn": ip["ecn"], "ttl": ip["ttl"],
         "flow": ip["flow_label"], "sip": ip["src"].to_bytes(16, "little"),
         "dip": ip["dst"].to_bytes(16, "little"), "sport": headers["udp"]["sport"],
