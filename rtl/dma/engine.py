@@ -45,7 +45,8 @@ class Dma(wiring.Component):
     Max_Read_Request_Size bytes and within 4 KB. `ordered[i]`: reader i is answered in request
     order, else in order of completion.
 
-    Latency: 3 cycles from request (and data) to TLP; one TLP beat a cycle, with no bubble.
+    Latency: 3 cycles from a write (and its data) to its TLP, 2 from a read; one TLP beat a cycle,
+    with no bubble.
     Ordering: writes of one writer leave in its order; TLPs of the ports take turns. A read that is
     requested after a write's `done` is behind that write on the link.
     Errors: a failed read is answered with its status and disturbs nothing else; each is counted.

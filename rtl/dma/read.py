@@ -96,7 +96,7 @@ class ReadEngine(wiring.Component):
 
     `ordered[i]`: reader i is answered in request order; else as its reads become whole, which
     needs each request to be one piece (`Dma` sees to it). Latency from request to `o` 1 cycle, from
-    the last beat of a completion to the first beat of the answer 8 cycles.
+    the last beat of a completion to the first beat of the answer 7 cycles.
     """
 
     def __init__(self, data_width: int, tags: int, mrrs: int, timeout: int,
