@@ -174,9 +174,9 @@ def override(config: NicConfig, settings: list[str] | tuple[str, ...]) -> NicCon
         if not equals:
             raise ConfigError(f"--set {text}: write it as KEY=VALUE")
         node, *rest = [part.strip() for part in key.split(".")][::-1]
-        place = fields
+        place: Any = fields
         for part in reversed(rest):
-            place = place.get(part) if isinstance(place, dict) else None  # type: ignore[assignment]
+            place = place.get(part) if isinstance(place, dict) else None
         if not isinstance(place, dict) or node not in place or isinstance(place[node], dict):
             raise ConfigError(f"--set {text}: no such field: {key.strip()}")
         place[node] = _number(value.strip()) if isinstance(place[node], int) else value.strip()

@@ -28,6 +28,9 @@ from rtl.responder import Responder
 from rtl.responder.responder import ResponderCounters, ResponderEvents
 from rtl.stream import PacketLayout
 
+WRITERS = 5  # of the DMA engine: payload, CQEs, entries of the three caches
+READS_IN_ORDER = (False, False, False, True)  # its readers: the three caches, receive WQEs
+
 
 class Counters(data.Struct):
     """Every counter of the NIC, by block."""
@@ -106,8 +109,8 @@ class Nic(wiring.Component):
         writers = (responder.write, completer.write, context.writeback, mpt.writeback,
                    cqc.writeback)
         readers = (context.fetch, mpt.fetch, cqc.fetch, responder.wqe)
-        m.submodules.dma = dma = Dma(config, writers=len(writers), readers=len(readers),
-                                     ordered=(False, False, False, True))
+        m.submodules.dma = dma = Dma(config, writers=WRITERS, readers=len(READS_IN_ORDER),
+                                     ordered=READS_IN_ORDER)
 
         # Wire side
         connect(m, flipped(self.mac_rx), parser.i)
@@ -137,10 +140,10 @@ class Nic(wiring.Component):
         m.d.comb += [control.flush.eq(self.flush), self.flushed.eq(control.flushed)]
 
         # Host side
-        for index, client in enumerate(writers):
-            connect(m, client, dma.writer[index])
-        for index, client in enumerate(readers):
-            connect(m, client, dma.reader[index])
+        for client, port in zip(writers, dma.writer, strict=True):
+            connect(m, client, port)
+        for client, port in zip(readers, dma.reader, strict=True):
+            connect(m, client, port)
         connect(m, dma.rq, flipped(self.rq))
         connect(m, flipped(self.rc), dma.rc)
         m.d.comb += dma.requester_id.eq(self.settings.requester_id)

@@ -24,7 +24,8 @@ def _context_cache(config: NicConfig) -> wiring.Component:
 
 def _dma(config: NicConfig) -> wiring.Component:
     from rtl.dma import Dma
-    return Dma(config, writers=5, readers=4, ordered=(False, False, False, True))  # as the NIC's
+    from rtl.nic import READS_IN_ORDER, WRITERS
+    return Dma(config, writers=WRITERS, readers=len(READS_IN_ORDER), ordered=READS_IN_ORDER)
 
 
 UNITS: dict[str, Callable[[NicConfig], wiring.Component]] = {

@@ -5,9 +5,9 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
-from rtl.context.free_list import FreeList
 from rtl.context.interface import KEY_BITS, CacheTable
 from rtl.dma.interface import DmaStatus, ReadClient
+from rtl.stream.free_list import FreeList
 
 AHEAD = 4  # misses accepted beyond M, so that a fetch follows the end of another at once
 

@@ -6,8 +6,8 @@ from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from rtl.context.free_list import FreeList
 from rtl.context.interface import KEY_BITS, TAG_BITS
+from rtl.stream.free_list import FreeList
 
 SLOTS_MAX = 1024  # a port
 

@@ -4,10 +4,10 @@ from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.context.free_list import following
 from rtl.context.interface import KEY_BITS, CacheTable
 from rtl.dma.interface import DmaStatus, WriteClient
 from rtl.stream import WordSender
+from rtl.stream.free_list import following
 
 
 class WriteBuffer(wiring.Component):

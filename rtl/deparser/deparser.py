@@ -9,7 +9,7 @@ from amaranth.utils import exact_log2
 from rtl.deparser.assemble import HEADER_BYTES, Assembled, Assembler
 from rtl.headers import Headers
 from rtl.icrc.info import IcrcInfo
-from rtl.stream import PacketLayout, SkidBuffer
+from rtl.stream import PacketLayout, SkidBuffer, rotated
 
 FRAMES = 16  # header items inside; more than the latency of `Assembler`
 
@@ -122,9 +122,4 @@ class Deparser(wiring.Component):
                 m.d.comb += clean[part].eq(self.payload.p.data[part])
         step = Signal(self.data_width)
         m.d.comb += step.eq(Cat(clean[-16:], clean[:-16]))
-        for bit in range(2, exact_log2(beat_bytes)):
-            moved = Signal(self.data_width, name=f"moved{bit}")
-            rest = self.data_width - (8 << bit)
-            m.d.comb += moved.eq(Mux(item.shift[bit], Cat(step[rest:], step[:rest]), step))
-            step = moved
-        return step
+        return rotated(m, step, item.shift[2:exact_log2(beat_bytes)], left=True, unit=32)

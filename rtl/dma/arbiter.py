@@ -5,8 +5,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.dma.beat import OutputBeat, RequestBeat
-from rtl.dma.rotate import rotated
 from rtl.stream import SkidBuffer
+from rtl.stream.rotate import rotated
 
 
 class RoundRobin(wiring.Component):

@@ -8,8 +8,8 @@ from amaranth.utils import ceil_log2, exact_log2
 
 from rtl.dma.arbiter import RoundRobin
 from rtl.dma.interface import TAG_BITS, DmaStatus, ReadBeat
-from rtl.dma.rotate import rotated
 from rtl.dma.tags import ReadRecord, tag_bits
+from rtl.stream.rotate import rotated
 
 ANSWER_BEATS = 8  # of one reader, in the pipeline and its output FIFO
 

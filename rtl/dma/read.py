@@ -12,8 +12,9 @@ from rtl.dma.inflight import InFlight, ReadErrors
 from rtl.dma.interface import ReadClient, ReadRequest
 from rtl.dma.reassembly import Reassembly
 from rtl.dma.split import Piece, Splitter
-from rtl.dma.tags import ReadRecord, TagPool, tag_bits
+from rtl.dma.tags import ReadRecord, tag_bits
 from rtl.pcie.tlp import TlpLayout, TlpType
+from rtl.stream import FreeList
 
 
 class Issue(wiring.Component):
@@ -40,16 +41,15 @@ class Issue(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.pool = pool = TagPool(self.tags)
+        m.submodules.pool = pool = FreeList(self.tags)
         m.submodules.turn = turn = RoundRobin(self.readers)
-        m.d.comb += [pool.give.eq(self.give), pool.given.eq(self.given), self.used.eq(pool.used)]
+        m.d.comb += [pool.give.eq(self.give), pool.given.eq(self.given),
+                     self.used.eq(self.tags - pool.count)]
 
         # tags that each reader holds, and how many readers hold none
         idle = Signal(self.readers)
         waiting = Signal(range(self.readers + 1))
-        free = Signal(range(self.tags + 1))
-        m.d.comb += [waiting.eq(sum(idle[i] for i in range(self.readers))),
-                     free.eq(self.tags - pool.used)]
+        m.d.comb += waiting.eq(sum(idle[i] for i in range(self.readers)))
         for i in range(self.readers):
             held = Signal(range(self.tags + 1), name=f"held_{i}")
             m.d.comb += idle[i].eq(held == 0)
@@ -57,7 +57,7 @@ class Issue(wiring.Component):
                                 - (self.forwarded & (self.forwarded_reader == i)))
             port = self.piece[i]
             m.d.comb += [
-                turn.requests[i].eq(port.valid & (idle[i] | (free > waiting))),
+                turn.requests[i].eq(port.valid & (idle[i] | (pool.count > waiting))),
                 port.ready.eq(turn.grant[i] & self.open),
             ]
 
@@ -73,7 +73,7 @@ class Issue(wiring.Component):
             null.eq(piece.bytes == 0),
             self.open.eq(offered & Mux(null, self.null_ready, self.o.ready)),
             turn.next.eq(self.open), pool.take.eq(self.open),
-            self.tag.eq(pool.tag), self.reader.eq(turn.index),
+            self.tag.eq(pool.index), self.reader.eq(turn.index),
             self.record.reader.eq(turn.index), self.record.tag.eq(piece.tag),
             self.record.skip.eq(piece.skip), self.record.bytes.eq(piece.bytes),
             self.record.dw.eq(piece.dw), self.record.low.eq(piece.address[2:7]),
@@ -84,7 +84,7 @@ class Issue(wiring.Component):
             self.o.valid.eq(offered & ~null),
             header.type.eq(TlpType.READ), header.length.eq(piece.dw),
             header.address.eq(piece.address), header.first_be.eq(piece.first_be),
-            header.last_be.eq(piece.last_be), header.tag.eq(pool.tag),
+            header.last_be.eq(piece.last_be), header.tag.eq(pool.index),
             self.o.p.tlp.last.eq(1), self.o.p.note.bytes.eq(piece.bytes),
             self.o.p.note.tag.eq(piece.tag),
         ]

@@ -6,21 +6,17 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from rtl.parser.transport import PayloadPlace
-from rtl.stream import PacketLayout
+from rtl.stream import PacketLayout, rotated
 
 _OFFSET_PHASE = 2  # headers take 2 bytes modulo 4, since Ethernet takes 14 and the rest are words
 
 
-def rotate_down(m, word, lanes, name: str):
+def rotate_down(m, word, lanes):
     """`word` rotated so that byte `lanes` comes to byte 0; `lanes` is 2 modulo 4."""
     beat_bytes = len(word) // 8
-    step = Signal(len(word), name=f"{name}_phase")
+    step = Signal(len(word))
     m.d.comb += step.eq(Cat(word[8 * _OFFSET_PHASE:], word[:8 * _OFFSET_PHASE]))
-    for bit in range(2, exact_log2(beat_bytes)):
-        moved = Signal(len(word), name=f"{name}_{bit}")
-        m.d.comb += moved.eq(Mux(lanes[bit], Cat(step[8 << bit:], step[:8 << bit]), step))
-        step = moved
-    return step
+    return rotated(m, step, lanes[2:exact_log2(beat_bytes)], unit=32)
 
 
 class PayloadAligner(wiring.Component):
@@ -47,7 +43,7 @@ class PayloadAligner(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         place, beat_bytes = self.place, self.data_width // 8
-        rotated = rotate_down(m, self.data, place.shift, "rotated")
+        turned = rotate_down(m, self.data, place.shift)
 
         held = Signal(self.data_width)  # rotated beat with the first bytes of a payload beat
         held_valid, held_last, within = Signal(), Signal(), Signal()
@@ -62,13 +58,13 @@ class PayloadAligner(wiring.Component):
             part = slice(8 * lane, 8 * lane + 8)
             mine = Signal(name=f"mine{lane}")  # the held beat's byte, else the next beat's
             m.d.comb += mine.eq(lane + shift < beat_bytes)
-            m.d.comb += self.o.p.data[part].eq(Mux(mine, held[part], rotated[part]))
+            m.d.comb += self.o.p.data[part].eq(Mux(mine, held[part], turned[part]))
 
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += held_valid.eq(0)
         with m.If(self.valid):
             m.d.sync += [
-                held.eq(rotated),
+                held.eq(turned),
                 held_valid.eq(place.some & (self.index >= place.first)
                               & (self.index <= place.last)),
                 held_last.eq(self.index == place.last),

@@ -20,7 +20,6 @@ class FrameStart(data.Struct):
     sequence: unsigned(32)
 
 
-
 class HeaderWindow(wiring.Component):
     """Takes a beat whenever `valid` and never stalls; gives a frame's start 2 cycles after its
     last beat, one a cycle. Frames are numbered from 0 at reset."""

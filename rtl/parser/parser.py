@@ -6,10 +6,9 @@ from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.headers import Headers, Kind, Reason
-from rtl.icrc.info import IcrcInfo
 from rtl.parser.collect import HeaderWindow
 from rtl.parser.network import NetworkDecoder
-from rtl.parser.route import Router
+from rtl.parser.route import Router, output_ports
 from rtl.parser.transport import Route, TransportDecoder, Verdict
 from rtl.stream import PacketLayout
 
@@ -60,16 +59,9 @@ class Parser(wiring.Component):
         self.data_width = config.data_width
         self.max_frame = config.parser.max_frame
         self.frames = self.max_frame // max(SMALL_FRAME, config.beat_bytes) + SPARE
-        packet = stream.Signature(PacketLayout(config.data_width))
-        headers = stream.Signature(Headers)
         super().__init__({
-            "i": In(packet),
-            "headers": Out(headers),
-            "payload": Out(packet),
-            "info": Out(stream.Signature(IcrcInfo)),
-            "frame": Out(packet),
-            "host": Out(packet),
-            "host_headers": Out(headers),
+            "i": In(stream.Signature(PacketLayout(config.data_width))),
+            **output_ports(config.data_width),
             "report": Out(ParserReport),
             "counters": Out(ParserCounters),
         })
@@ -77,7 +69,7 @@ class Parser(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.router = router = Router(self.data_width)
-        for name in ("headers", "payload", "info", "frame", "host", "host_headers"):
+        for name in output_ports(self.data_width):
             connect(m, getattr(router, name), flipped(getattr(self, name)))
         take = self._store(m, router)
         self._decode(m, router, take)

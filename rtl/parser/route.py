@@ -12,6 +12,20 @@ from rtl.parser.transport import Route, Verdict
 from rtl.stream import PacketLayout, SkidBuffer
 
 
+def output_ports(data_width: int) -> dict:
+    """Where frames go, by name: the router's outputs, which are the parser's."""
+    packet = stream.Signature(PacketLayout(data_width))
+    headers = stream.Signature(Headers)
+    return {
+        "headers": Out(headers),
+        "payload": Out(packet),
+        "info": Out(stream.Signature(IcrcInfo)),
+        "frame": Out(packet),
+        "host": Out(packet),
+        "host_headers": Out(headers),
+    }
+
+
 class Router(wiring.Component):
     """Takes frames and one verdict for each; gives the outputs of the parser.
 
@@ -23,24 +37,17 @@ class Router(wiring.Component):
 
     def __init__(self, data_width: int):
         self.data_width = data_width
-        packet = stream.Signature(PacketLayout(data_width))
-        headers = stream.Signature(Headers)
         super().__init__({
-            "i": In(packet),
+            "i": In(stream.Signature(PacketLayout(data_width))),
             "verdicts": In(stream.Signature(Verdict)),
             "done": Out(1),
-            "headers": Out(headers),
-            "payload": Out(packet),
-            "info": Out(stream.Signature(IcrcInfo)),
-            "frame": Out(packet),
-            "host": Out(packet),
-            "host_headers": Out(headers),
+            **output_ports(data_width),
         })
 
     def elaborate(self, platform):
         m = Module()
         skids = {}
-        for name in ("headers", "payload", "info", "frame", "host", "host_headers"):
+        for name in output_ports(self.data_width):
             port = getattr(self, name)
             skids[name] = skid = SkidBuffer(port.payload.shape())
             m.submodules[name] = skid

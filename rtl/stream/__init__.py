@@ -1,7 +1,9 @@
 """Packet streams: the one beat layout that every block's data ports use, and its plumbing."""
 
+from rtl.stream.free_list import FreeList
 from rtl.stream.packet import PacketLayout
+from rtl.stream.rotate import rotated
 from rtl.stream.skid import SkidBuffer
 from rtl.stream.words import WordSender
 
-__all__ = ["PacketLayout", "SkidBuffer", "WordSender"]
+__all__ = ["FreeList", "PacketLayout", "SkidBuffer", "WordSender", "rotated"]

@@ -9,7 +9,8 @@ from amaranth.utils import ceil_log2
 class FreeList(wiring.Component):
     """`index` is free while `available`; `take` uses it, `give` returns `given`.
 
-    One take and one give a cycle; an index given is available from the next cycle on. After reset
+    One take and one give a cycle; an index given is available from the next cycle on, and rests as
+    long as possible: the one freed first is used first. `count` indices are free. After reset
     all `depth` indices are free: they are counted out first, so that no memory needs initial words.
     """
 
