@@ -11,7 +11,7 @@ from rtl.config import NicConfig
 from sim.workload.replay import load
 from sim.workload.scenario import Frame
 from tb import build
-from tb.nic_job import WIRE_MINIMUM, WIRE_OVERHEAD
+from tb.nic_job import wire_cycles
 from tb.nic_run import simulate_scenario
 
 CAPTURE = Path(__file__).resolve().parent.parent / "captures" / "first.pcap"
@@ -54,9 +54,7 @@ def _row(settings: Settings, metric: str, unit: str, value: float, **target: flo
 
 def _bound(config: NicConfig, frame: Frame) -> float:
     """Cycles that the frame takes on the wire or in beats, whichever is more."""
-    wire_bytes = max(len(frame.data), WIRE_MINIMUM) + WIRE_OVERHEAD
-    wire = 8 * wire_bytes / config.line_rate_gbps * config.clock_mhz / 1e3
-    return max(wire, -(-len(frame.data) // config.beat_bytes))
+    return max(wire_cycles(frame.data, config), -(-len(frame.data) // config.beat_bytes))
 
 
 @contextmanager

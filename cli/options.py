@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 import click
 
 from rtl.config import DEFAULT_PRESET, PRESETS, NicConfig, load, override
+from tb.build import SIMULATORS
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
-SIMULATORS = ("verilator", "icarus")
 WAVES = (".fst", ".vcd")
 
 

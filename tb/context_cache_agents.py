@@ -10,33 +10,10 @@ from rtl.context.interface import CacheRequest, CacheResponse, CacheStatus, Oper
 from rtl.context.observe import CacheCounters, CacheEvents
 from rtl.dma.interface import DmaStatus, Done, ReadBeat, ReadRequest, WriteRequest
 from rtl.stream import PacketLayout
-from tb.bits import number
+from tb.bits import number, pack, unpack
 
 BASE = 0x12_3456_0000
 ORDERED = (Operation.LOOKUP, Operation.ACQUIRE, Operation.FLUSH, Operation.INVALIDATE)
-
-
-class Codec:
-    """Fields ↔ one integer, for a layout or a Struct class."""
-
-    def __init__(self, layout):
-        shape = layout if hasattr(layout, "members") else layout.as_shape()
-        self.fields = {name: (f.offset, (1 << f.width) - 1) for name, f in shape}
-
-    def pack(self, **values):
-        word = 0
-        for name, value in values.items():
-            offset, mask = self.fields[name]
-            assert 0 <= value <= mask, f"{name} = {value:#x} does not fit"
-            word |= value << offset
-        return word
-
-    def field(self, word, name):
-        offset, mask = self.fields[name]
-        return word >> offset & mask
-
-    def unpack(self, word):
-        return {name: word >> offset & mask for name, (offset, mask) in self.fields.items()}
 
 
 @dataclass
@@ -164,8 +141,8 @@ class Port:
             if self.offered:
                 self.offered.tag = tag = self.free_tags.popleft()
                 r = self.offered
-                self.request[2].value = self.bench.request_codec.pack(
-                    op=r.op.value, key=r.key, tag=tag, data=r.data, mask=r.mask)
+                self.request[2].value = pack(self.bench.request_layout, {
+                    "op": r.op, "key": r.key, "tag": tag, "data": r.data, "mask": r.mask})
                 self.open[tag] = r
         self.request[0].value = self.offered is not None
         self.ready = self.rng.random() >= self.stall
@@ -180,7 +157,7 @@ class Port:
             self.bench.judge.taken(self.offered)
             self.offered = None
         if self.ready and self.response[0].value == 1:
-            answer = self.bench.response_codec.unpack(number(self.response[2].value))
+            answer = unpack(self.bench.response_layout, number(self.response[2].value))
             self._answered(answer, now)
 
     def _answered(self, answer, now):
@@ -220,9 +197,7 @@ class Host:
         self.write = bench.stream("writeback__request")
         self.data = bench.stream("writeback__data")
         self.done = bench.stream("writeback__done")
-        self.read_codec, self.write_codec = Codec(ReadRequest), Codec(WriteRequest)
-        self.beat_codec, self.done_codec = Codec(ReadBeat(bench.width)), Codec(Done)
-        self.packet_codec = Codec(PacketLayout(bench.width))
+        self.beat_layout, self.packet_layout = ReadBeat(bench.width), PacketLayout(bench.width)
         self.latency = lambda: 20
         self.write_latency = lambda: 10
         self.fail = 0.0
@@ -267,7 +242,7 @@ class Host:
             key, tag, data, due = self.writes[0]
             if data is not None and due <= self.bench.now:
                 self.bench.judge.memory[key] = data
-                self.done_offered = self.done_codec.pack(tag=tag, status=DmaStatus.OK.value)
+                self.done_offered = pack(Done, {"tag": tag, "status": DmaStatus.OK})
                 self.done[2].value = self.done_offered
         self.done[0].value = self.done_offered is not None
 
@@ -289,19 +264,20 @@ class Host:
                 ((DmaStatus.REFUSED, 1), (DmaStatus.POISONED, 0), (DmaStatus.TIMEOUT, 1)))
             if none:
                 parts = parts[:self.rng.randrange(count + 1) - 1] + [0] if count > 1 else [0]
-            words = [self.beat_codec.pack(data=p) for p in parts[:-1]]
-            words.append(self.beat_codec.pack(data=parts[-1], last=1, none=none, tag=tag,
-                                              status=status.value))
+            words = [pack(self.beat_layout, {"data": p}) for p in parts[:-1]]
+            words.append(pack(self.beat_layout, {
+                "data": parts[-1], "last": 1, "none": none, "tag": tag, "status": status}))
         else:
-            words = [self.beat_codec.pack(data=p) for p in parts[:-1]]
-            words.append(self.beat_codec.pack(data=parts[-1], last=1, empty=empty, tag=tag))
+            words = [pack(self.beat_layout, {"data": p}) for p in parts[:-1]]
+            words.append(pack(self.beat_layout, {
+                "data": parts[-1], "last": 1, "empty": empty, "tag": tag}))
         last = len(words) - 1
         self.beats.extend((w, tag if i == last else None, failed) for i, w in enumerate(words))
 
     def sample(self):
         now = self.bench.now
         if self.ready[0] and self.fetch[0].value == 1:
-            self._fetched(self.read_codec.unpack(number(self.fetch[2].value)), now)
+            self._fetched(unpack(ReadRequest, number(self.fetch[2].value)), now)
         if self.offered and self.answer[1].value == 1:
             _, tag, failed = self.offered
             self.offered = None
@@ -311,14 +287,14 @@ class Host:
                     self.bench.judge.failures[key].append(now)
                 self.count["failed" if failed else "fills"] += 1
         if self.ready[1] and self.write[0].value == 1:
-            word = self.write_codec.unpack(number(self.write[2].value))
+            word = unpack(WriteRequest, number(self.write[2].value))
             key = self._key(word["address"], word["length"])
             assert key not in self.fetches.values(), "write-back of an entry being fetched"
             self.writes.append([key, word["tag"], None, 0])
             self.log.append((now, "write", key))
             self.count["writebacks"] += 1
         if self.ready[2] and self.data[0].value == 1:
-            self._beat(self.packet_codec.unpack(number(self.data[2].value)))
+            self._beat(unpack(self.packet_layout, number(self.data[2].value)))
         self._match(now)
         if self.done_offered is not None and self.done[1].value == 1:
             self.done_offered = None
@@ -365,9 +341,8 @@ class Bench:
         self.width = job["width"]
         self.shuffle = True
         self.now = 0
-        self.request_codec = Codec(CacheRequest(self.entry_bytes))
-        self.response_codec = Codec(CacheResponse(self.entry_bytes))
-        self.events_codec, self.counters_codec = Codec(CacheEvents), Codec(CacheCounters)
+        self.request_layout = CacheRequest(self.entry_bytes)
+        self.response_layout = CacheResponse(self.entry_bytes)
         self.log_entries = job.get("log_entries", 6)
         self.judge = Judge(self.entry_bytes, self.log_entries)
         self.host = Host(self)
@@ -390,7 +365,7 @@ class Bench:
             port.drive()
         await RisingEdge(self.dut.clk)
         if self.watch:
-            self.watch(self.events_codec.unpack(number(self.dut.events.value)))
+            self.watch(unpack(CacheEvents, number(self.dut.events.value)))
         for port in self.ports:
             port.sample()
         self.host.sample()
@@ -419,4 +394,4 @@ class Bench:
         return request
 
     def counters(self):
-        return self.counters_codec.unpack(number(self.dut.counters.value))
+        return unpack(CacheCounters, number(self.dut.counters.value))

@@ -6,7 +6,7 @@ import cocotb
 from cocotb.clock import Clock
 
 from tb.build import read_job, write_result
-from tb.ports import Sink, Source, beats, packets, reset, run
+from tb.ports import Sink, Source, beats, is_last, packets, reset, run
 
 
 @cocotb.test()
@@ -28,12 +28,11 @@ async def frames(dut):
         sinks.append(Sink(dut, "info", rng, stall))
     await reset(dut)
 
-    last = 1 << width
     looked = ended = 0
 
     def done() -> bool:
         nonlocal looked, ended
-        ended += sum(word >> width & 1 for _, word in out.items[looked:])
+        ended += sum(is_last(word, width) for _, word in out.items[looked:])
         looked = len(out.items)
         return ended == len(job["headers"])
 
@@ -44,7 +43,7 @@ async def frames(dut):
     error_bit = width + 1 + (width // 8 - 1).bit_length()
     write_result({
         "frames": [frame.hex() for frame in packets(words, width)],
-        "errors": [word >> error_bit & 1 for word in words if word & last],
+        "errors": [word >> error_bit & 1 for word in words if is_last(word, width)],
         "infos": [hex(word) for _, word in sinks[-1].items] if len(sinks) > 1 else [],
         "beats": len(words),
         "out_cycles": out.items[-1][0] - out.items[0][0] + 1,

@@ -16,7 +16,7 @@ from cocotb.triggers import RisingEdge
 
 from rtl.config import DmaConfig
 from rtl.pcie.tlp import TlpHeader, TlpLayout
-from tb.bits import number
+from tb.bits import number, pack, unpack
 
 READ, WRITE, COMPLETION = 0, 1, 2
 STATUS = {"sc": 0, "ur": 1, "crs": 2, "ca": 4}
@@ -25,29 +25,15 @@ Latency = int | tuple[int, int] | Callable[[], int]
 
 
 class Fields:
-    """Packs and unpacks the flat integer of a TLP beat."""
+    """Where the parts of a TLP beat lie; the header is the lowest."""
 
     def __init__(self, width: int):
         layout = TlpLayout(width)
-        self.size = layout.size
-        self.place = {name: (f.offset, (1 << f.width) - 1) for name, f in TlpHeader.as_shape()}
         self.header_mask = (1 << layout["header"].width) - 1
         self.data = layout["data"].offset
         self.data_mask = (1 << width) - 1
         self.last = layout["last"].offset
         self.empty = layout["empty"].offset
-
-    def unpack(self, beat: int) -> dict[str, int]:
-        return {name: beat >> shift & mask for name, (shift, mask) in self.place.items()}
-
-    def pack(self, header: dict[str, int]) -> int:
-        word = 0
-        for name, value in header.items():
-            shift, mask = self.place[name]
-            if value & ~mask:
-                raise ValueError(f"{name} {value:#x} does not fit")
-            word |= value << shift
-        return word
 
 
 @dataclass(slots=True)
@@ -214,7 +200,7 @@ class HostAgent:
         word = beat & f.header_mask
         if self._header_word < 0:
             self._header_word = word
-            self._header = f.unpack(word)
+            self._header = unpack(TlpHeader, word)
         elif word != self._header_word:
             self._breach("the header changes within a TLP")
         last = beat >> f.last & 1
@@ -392,7 +378,7 @@ class HostAgent:
 
     def _beats_of(self, completion: Completion) -> list[int]:
         f = self._fields
-        header = f.pack({
+        header = pack(TlpHeader, {
             "type": COMPLETION, "length": completion.length, "tag": completion.tag,
             "requester_id": completion.requester_id, "completer_id": self.completer_id,
             "status": completion.status, "byte_count": completion.byte_count,

@@ -4,7 +4,6 @@ What is right comes from `sim.wire` (zlib); `job` names the case, see `tests/tes
 """
 
 import random
-import struct
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,13 +13,11 @@ from cocotb.clock import Clock
 from rtl.headers import Headers
 from rtl.icrc import IcrcInfo, IcrcReport
 from sim.wire.build import Packet, build
-from sim.wire.codec import ipv4_checksum
-from sim.wire.icrc import icrc
 from tb.bits import pack
 from tb.build import read_job, write_result
 from tb.ports import Pulses, Sink, Source, beats, packets, reset, run
+from tb.wire_cases import NETWORKS, with_options
 
-NETWORKS = ("ipv4", "ipv6", "roce1")
 HEADER_BITS = Headers.as_shape().size
 SEND_ONLY = 0x04
 
@@ -64,19 +61,9 @@ def make(rng: random.Random, size: int, network: Any = "ipv4", tags: int = 0,
         payload=payload, pad_byte=rng.getrandbits(8)))
     l3 = 14 + 4 * tags
     if options:
-        frame = _with_options(frame, l3, rng.randbytes(4 * options))
+        frame = with_options(frame, l3, rng.randbytes(4 * options))
     bth = l3 + {"ipv4": 28 + 4 * options, "ipv6": 48, "roce1": 40}[network]
     return Case(frame, l3, bth, 4 if network == "ipv4" else 6, network == "roce1", payload)
-
-
-def _with_options(frame: bytes, l3: int, options: bytes) -> bytes:
-    header = bytearray(frame[l3:l3 + 20] + options)
-    header[0] = 0x40 | len(header) // 4
-    struct.pack_into(">H", header, 2, len(frame) - l3 + len(options))
-    header[10:12] = bytes(2)
-    struct.pack_into(">H", header, 10, ipv4_checksum(bytes(header)))
-    covered = bytes(header) + frame[l3 + 20:-4]
-    return frame[:l3] + covered + icrc(covered)
 
 
 def kinds() -> list[dict[str, Any]]:

@@ -13,6 +13,12 @@ WIRE_OVERHEAD = 24  # preamble, FCS and gap of a frame, bytes
 WIRE_MINIMUM = 60  # shorter frames are padded by the MAC
 
 
+def wire_cycles(frame: bytes, config: NicConfig) -> float:
+    """Cycles that the frame takes on the wire."""
+    bits = 8 * (max(len(frame), WIRE_MINIMUM) + WIRE_OVERHEAD)
+    return bits / config.line_rate_gbps / 1e3 * config.clock_mhz
+
+
 @dataclass(kw_only=True)
 class Job:
     scenario: Scenario
@@ -31,7 +37,6 @@ class Executed:
     qpn: int
     drop: str
     answered: bool
-    updated: bool
     context: bytes
 
 

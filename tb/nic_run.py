@@ -16,12 +16,13 @@ from typing import Any
 from rtl.config import NicConfig
 from sim.golden.layout import Completion, WcOpcode, WcStatus
 from sim.golden.outcome import Outcome
+from sim.golden.responder import INVALID_REQUEST, PSN_ERROR, REMOTE_ACCESS, REMOTE_OPERATIONAL
 from sim.wire.codec import parse
 from sim.wire.opcodes import OPCODES
 from sim.workload.replay import check_answers, check_memory
 from sim.workload.scenario import Scenario
 from tb import build
-from tb.nic_job import WIRE_MINIMUM, WIRE_OVERHEAD, Job, Observed, load, save
+from tb.nic_job import Job, Observed, load, save, wire_cycles
 from tb.nic_scoreboard import Mismatch, compare, fate, predict
 
 SHOWN = 20  # mismatches in the result
@@ -34,7 +35,7 @@ def simulate_scenario(scenario: Scenario, config: NicConfig, simulator: str = "v
                       progress: Progress | None = None, stalls: float = 0.0,
                       mac_errors: frozenset[int] = frozenset(),
                       variant: str = "") -> dict[str, Any]:
-    """Run it and judge it; the keys of the result are those of docs/results.md.
+    """Run it and judge it; the keys of the result are those of docs/nic.md.
 
     `latency` is that of the host's memory, cycles. `stalls` is the share of idle and not-ready
     cycles at every port. `variant` names an RTL that is not the plain one, with a fault on purpose.
@@ -130,7 +131,7 @@ def _summary(job: Job, seen: Observed, outcomes: list[Outcome]) -> dict[str, Any
                       in zip(seen.reports, rdma, strict=True)
                       if is_rdma and report["error"] == "none")
     payload = counters["responder"]["placed_bytes"]
-    wire = sum(max(len(frame.data), WIRE_MINIMUM) + WIRE_OVERHEAD for frame in job.scenario.frames)
+    wire = sum(wire_cycles(frame.data, config) for frame in job.scenario.frames)
     nanoseconds = seen.cycles / config.clock_mhz * 1e3
     return {
         "frames_total": len(seen.reports), "frames_in": sum(rdma),
@@ -138,8 +139,7 @@ def _summary(job: Job, seen: Observed, outcomes: list[Outcome]) -> dict[str, Any
         "naks": _naks(seen), "dropped": dict(dropped), "packets_by_opcode": dict(opcodes),
         "cycles": seen.cycles, "clock_mhz": config.clock_mhz, "payload_bytes": payload,
         "payload_gbps": round(8 * payload / nanoseconds, 3) if nanoseconds else 0.0,
-        "line_rate_fraction": round(8 * wire / nanoseconds / config.line_rate_gbps, 4)
-        if nanoseconds else 0.0,
+        "line_rate_fraction": round(wire / seen.cycles, 4) if seen.cycles else 0.0,
         "latency_cycles": _latency(seen),
         "context_cache": _cache(counters["context"]), "mpt_cache": _cache(counters["mpt"]),
         "cqc_cache": _cache(counters["cqc"]),
@@ -155,8 +155,8 @@ def _opcode_name(opcode: int) -> str:
     return known.name if known else f"0x{opcode:02x}"
 
 
-NAKS = {0x60: "psn_sequence", 0x61: "invalid_request", 0x62: "remote_access",
-        0x63: "remote_operational"}
+NAKS = {PSN_ERROR: "psn_sequence", INVALID_REQUEST: "invalid_request",
+        REMOTE_ACCESS: "remote_access", REMOTE_OPERATIONAL: "remote_operational"}
 
 
 def _naks(seen: Observed) -> dict[str, int]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any
 
+from sim.golden.layout import QpContext
 from sim.golden.memory import HostMemory
 from sim.golden.nic import GoldenNic
 from sim.golden.outcome import Outcome
@@ -89,7 +90,6 @@ def _fates(scenario: Scenario, seen: Observed, outcomes: list[Outcome]) -> Itera
 
 
 def _context(number: int, expected: bytes, got: bytes, cycle: int) -> Iterator[Mismatch]:
-    from sim.golden.layout import QpContext
     named = False
     want, have = QpContext(expected), QpContext(got)
     for name in QpContext.fields():

@@ -14,28 +14,23 @@ from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 
 from rtl.headers import Kind, Reason
+from rtl.host.completion import CompleterEvents
 from rtl.host.control import Settings
-from rtl.host.layout import QPC_BYTES
+from rtl.host.layout import CQE_BYTES, QPC_BYTES
+from rtl.icrc import IcrcReport
 from rtl.nic import Activity, Counters, Events
+from rtl.parser import ParserReport
 from rtl.responder import Drop
-from rtl.stream import PacketLayout
+from rtl.responder.responder import ResponderEvents
 from tb.bits import number, pack, unpack
 from tb.build import read_job
 from tb.host import HostAgent
-from tb.nic_job import WIRE_MINIMUM, WIRE_OVERHEAD, Executed, Job, Observed, load, save
+from tb.nic_job import Executed, Job, Observed, load, save, wire_cycles
+from tb.ports import beats, is_last, packets
 
 PERIOD_NS = 2
 IDLE_LIMIT = 20_000  # cycles without anything happening, beyond the host's latency: it hangs
 QUIET = 400  # cycles without anything happening, beyond the host's latency: it is done
-
-
-def to_beats(frame: bytes, width: int, error: bool = False) -> list[int]:
-    """The frame as payload words of a packet stream."""
-    layout, size = PacketLayout(width), width // 8
-    empty, last, flag = (layout[name].offset for name in ("empty", "last", "error"))
-    beats = [int.from_bytes(frame[i:i + size], "little") for i in range(0, len(frame), size)]
-    beats[-1] |= 1 << last | (-len(frame) % size) << empty | error << flag
-    return beats
 
 
 class FrameSource:
@@ -57,11 +52,9 @@ class FrameSource:
     def _start(self, cycle: int) -> None:
         job, frame = self._job, self._waiting.pop()
         config = job.config
-        self._beats = to_beats(frame.data, config.data_width, frame.number in job.mac_errors)
+        self._beats = beats(frame.data, config.data_width, frame.number in job.mac_errors)
         self._beats.reverse()
-        wire = (max(len(frame.data), WIRE_MINIMUM) + WIRE_OVERHEAD) * 8
-        cycles = wire / config.line_rate_gbps / 1e3 * config.clock_mhz
-        self._not_before = max(self._not_before, cycle) + cycles
+        self._not_before = max(self._not_before, cycle) + wire_cycles(frame.data, config)
         self._observed.first.append(cycle)
 
     def step(self, cycle: int, ready: bool, hold: Callable[[int, int], bool]) -> bool:
@@ -94,24 +87,19 @@ class FrameSink:
                  rng: random.Random):
         self._ready = getattr(dut, f"{name}__ready")
         self._payload = getattr(dut, f"{name}__payload")
-        self._size = job.config.beat_bytes
-        layout = PacketLayout(job.config.data_width)
-        self._last = layout["last"].offset
-        self._empty = layout["empty"].offset
-        self._empty_mask = (1 << layout["empty"].width) - 1
+        self._width = job.config.data_width
         self._stalls, self._rng = job.stalls, rng
-        self._frames, self._held = frames, bytearray()
+        self._frames = frames
+        self._words: list[int] = []  # of the frame under way
         self._is_ready = False
 
     def step(self, cycle: int, valid: bool) -> None:
         if valid and self._is_ready:
-            word = number(self._payload.value)
-            empty = word >> self._empty & self._empty_mask
-            data = (word & (1 << 8 * self._size) - 1).to_bytes(self._size, "little")
-            self._held += data[:self._size - empty]
-            if word >> self._last & 1:
-                self._frames.append((cycle, bytes(self._held)))
-                self._held.clear()
+            self._words.append(number(self._payload.value))
+            if is_last(self._words[-1], self._width):
+                frame, = packets(self._words, self._width)
+                self._frames.append((cycle, frame))
+                self._words.clear()
         ready = not (self._stalls and self._rng.random() < self._stalls)
         if ready != self._is_ready:
             self._is_ready = ready
@@ -124,23 +112,21 @@ class Observer:
     def __init__(self, dut, observed: Observed):
         self._events = dut.events
         self._seen = observed
-        layout = Events.as_shape()
-        self._fields = {name: (layout[name].offset, (1 << layout[name].width) - 1)
-                        for name in ("parser", "icrc", "responder", "completer")}
-        self._shapes = {name: layout[name].shape for name in self._fields}
+        self._places = {name: (field.offset, field.width) for name, field in Events.as_shape()}
+        self._context = ResponderEvents.as_shape()["context"].offset
+        self._cqe = CompleterEvents.as_shape()["cqe"].offset
         self.dropped = 0  # on the wire side
         self.silent = 0  # by the responder's hand, or accepted without an answer
         self.answered = 0
 
     def step(self, cycle: int, activity: dict[str, bool]) -> None:
         word = number(self._events.value)
-        for name, (offset, mask) in self._fields.items():
+        for name, (offset, width) in self._places.items():
             if activity[name]:
-                event = unpack(self._shapes[name], word >> offset & mask)
-                getattr(self, "_" + name)(cycle, event)
+                getattr(self, "_" + name)(cycle, word >> offset & (1 << width) - 1)
 
-    def _parser(self, cycle, event):
-        headers = event["headers"]
+    def _parser(self, cycle, bits):
+        headers = unpack(ParserReport, bits)["headers"]
         kind, error = Kind(headers["kind"]), Reason(headers["error"])
         self.dropped += error is not Reason.NONE or kind in (Kind.PAUSE, Kind.PFC)
         self._seen.reports.append({
@@ -148,23 +134,28 @@ class Observer:
             "kind": kind.name.lower(), "error": error.name.lower(),
             "opcode": headers["bth"]["opcode"]})
 
-    def _icrc(self, cycle, event):
+    def _icrc(self, cycle, bits):
+        event = unpack(IcrcReport, bits)
         self._seen.icrc[event["sequence"]] = bool(event["ok"])
         self.dropped += not event["ok"]
 
-    def _responder(self, cycle, event):
-        context = pack(Events.as_shape()["responder"].shape.as_shape()["context"].shape,
-                       event["context"]).to_bytes(QPC_BYTES, "little")
+    def _responder(self, cycle, bits):
+        event = unpack(ResponderEvents, bits)
+        context = _bytes(bits >> self._context, QPC_BYTES)
         self.answered += event["answered"]
         self.silent += not event["answered"]
         self._seen.executed.append(Executed(
             cycle=cycle, sequence=event["sequence"], qpn=event["qpn"],
             drop=Drop(event["drop"]).name.lower(), answered=bool(event["answered"]),
-            updated=bool(event["updated"]), context=context))
+            context=context))
 
-    def _completer(self, cycle, event):
-        cqe = Events.as_shape()["completer"].shape.as_shape()["cqe"].shape
-        self._seen.completions.append((cycle, pack(cqe, event["cqe"]).to_bytes(64, "little")))
+    def _completer(self, cycle, bits):
+        self._seen.completions.append((cycle, _bytes(bits >> self._cqe, CQE_BYTES)))
+
+
+def _bytes(bits: int, size: int) -> bytes:
+    """The structure in host memory that the lowest bits are."""
+    return (bits & (1 << 8 * size) - 1).to_bytes(size, "little")
 
 
 class Testbench:
@@ -190,7 +181,7 @@ class Testbench:
         Clock(dut.clk, PERIOD_NS, unit="ns").start(start_high=False)
         dut.rst.value = 1
         for name in ("mac_rx__valid", "mac_rx__payload", "mac_tx__ready", "host__ready", "flush",
-                     "rc__valid", "rc__payload"):
+                     "rc__payload"):
             getattr(dut, name).value = 0
         dut.host_headers__ready.value = 1
         settings = self.job.scenario.settings
@@ -283,5 +274,3 @@ async def replay(dut):
     progress = Path(files["progress"]) if files.get("progress") else None
     bench = Testbench(dut, load(Path(files["job"])), cocotb.RANDOM_SEED, progress)
     save(Path(files["observed"]), await bench.run())
-
-

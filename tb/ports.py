@@ -151,13 +151,18 @@ def beats(packet: bytes, width: int, error: bool = False, garbage: int = 0) -> l
     return words
 
 
+def is_last(word: int, width: int) -> bool:
+    """Whether the beat ends its packet."""
+    return bool(word >> width & 1)
+
+
 def packets(words: Iterable[int], width: int) -> list[bytes]:
     """The packets that a list of beats holds; a last one without end is an error."""
     size = width // 8
     done, current = [], bytearray()
     for word in words:
         current += (word & ((1 << width) - 1)).to_bytes(size, "little")
-        if word >> width & 1:
+        if is_last(word, width):
             empty = word >> (width + 1) & (size - 1)
             done.append(bytes(current[:len(current) - empty]))
             current = bytearray()

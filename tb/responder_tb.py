@@ -22,7 +22,7 @@ from sim.wire.codec import gid_bytes, mac_bytes, parse
 from tb import responder_cases as cases
 from tb.bits import pack, unpack
 from tb.build import read_job, write_result
-from tb.ports import Pulses, Sink, Source, beats, packets, reset, run
+from tb.ports import Pulses, Sink, Source, beats, is_last, packets, reset, run
 
 KINDS = {"roce2": Kind.ROCE2, "roce1": Kind.ROCE1, "cnp": Kind.CNP}
 OK, BAD_KEY, FETCH_FAILED = 0, 1, 2
@@ -68,7 +68,7 @@ class Writes:
     def sample(self, cycle):
         for agent in (self.requests, self.data, self.done):
             agent.sample(cycle)
-        ended = self.data.items and self.data.items[-1][1] >> self.width & 1
+        ended = self.data.items and is_last(self.data.items[-1][1], self.width)
         if ended and self.requests.items:
             request = unpack(WriteRequest, self.requests.items.pop(0)[1])
             packet, = packets((word for _, word in self.data.items), self.width)

@@ -12,7 +12,6 @@ _INVALIDATES = (op.SEND_LAST_INV, op.SEND_ONLY_INV)
 _FIRSTS = (op.SEND_FIRST, op.WRITE_FIRST)
 _MIDDLES = (op.SEND_MIDDLE, op.WRITE_MIDDLE)
 _ONLIES = (op.SEND_ONLY, op.SEND_ONLY_IMM, op.WRITE_ONLY, op.WRITE_ONLY_IMM)
-_RESPONSES = range(op.READ_RESP_FIRST, op.ATOMIC_ACK + 1)
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Request:
 
     @property
     def is_response(self) -> bool:
-        return self.opcode in _RESPONSES
+        return self.opcode in op.RESPONSES
 
     @property
     def repeats_quietly(self) -> bool:

@@ -61,14 +61,14 @@ _OPERATIONS: dict[int, Opcode] = {
     FLUSH: Opcode("FLUSH", ("feth", "reth"), _NONE),
     ATOMIC_WRITE: Opcode("ATOMIC_WRITE", ("reth",), _REQUIRED),
 }
-_RESPONSES = frozenset(range(READ_RESP_FIRST, ATOMIC_ACK + 1))
+RESPONSES = frozenset(range(READ_RESP_FIRST, ATOMIC_ACK + 1))
 _INVALIDATES = frozenset({SEND_LAST_INV, SEND_ONLY_INV})
 _COMMON = frozenset(range(SEND_FIRST, FETCH_ADD + 1))
 
 
 def _service_headers(service: int, operation: int) -> tuple[str, ...]:
     """RD requests carry RDETH and DETH, its responses RDETH; XRC requests XRCETH; UD DETH."""
-    response = operation in _RESPONSES
+    response = operation in RESPONSES
     if service == RD:
         return ("rdeth",) if response else ("rdeth", "deth")
     if service == XRC:

@@ -4,6 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 from sim.golden.layout import MrAccess, QpAccess, QpContext, QpFlags, ReceiveOp, Service, State
+from sim.golden.responder import ACK, FULL_MEMBER, PSN_ERROR
 from sim.wire import opcodes
 from sim.wire.codec import gid_bytes, mac_bytes
 from sim.workload.from_truth import DEFAULT_HOP_LIMIT, DEFAULT_SPORT, MTU_CODE
@@ -13,7 +14,6 @@ from sim.workload.peers import pair_with_peers
 from sim.workload.ranges import add_ranges
 from sim.workload.scenario import Frame, Region, Scenario
 from sim.workload.traffic import (
-    RESPONSES,
     Manner,
     Seen,
     addressed_to,
@@ -26,9 +26,7 @@ from sim.workload.traffic import (
 
 SERVICES = {opcodes.RC: Service.RC, opcodes.UC: Service.UC, opcodes.UD: Service.UD}
 MIN_BUFFER = 64
-FULL_MEMBER = 0x8000
 DEFAULT_RNR_TIMER = 12  # 0.64 ms
-PSN_ERROR = 0x60
 IN_PROGRESS = {
     opcodes.SEND_MIDDLE: ReceiveOp.SEND, opcodes.SEND_LAST: ReceiveOp.SEND,
     opcodes.SEND_LAST_IMM: ReceiveOp.SEND, opcodes.WRITE_MIDDLE: ReceiveOp.WRITE,
@@ -51,7 +49,7 @@ def inferred(capture_path: str | Path, nic: str | None = None,
     setup = HostSetup(entry_bytes)
     by_qpn = _packets_by_qpn(received, notes)
     requests = {qpn: asked for qpn, held in by_qpn.items()
-                if (asked := [seen for seen in held if seen.opcode not in RESPONSES])}
+                if (asked := [seen for seen in held if seen.opcode not in opcodes.RESPONSES])}
     peers = pair_with_peers(requests, sent)
     answers = _answers(requests, peers, sent, notes)
     regions = add_ranges(setup, requests, peers, notes)
@@ -94,7 +92,7 @@ def _choose_nic(traffic: list[Seen], nic: str | None, notes: list[str]) -> str:
 
 
 def _is_rc_request(seen: Seen) -> bool:
-    return seen.is_roce2 and seen.opcode >> 5 == 0 and seen.opcode not in RESPONSES
+    return seen.is_roce2 and seen.opcode >> 5 == 0 and seen.opcode not in opcodes.RESPONSES
 
 
 def _packets_by_qpn(received: list[Seen], notes: list[str]) -> dict[int, list[Seen]]:
@@ -258,7 +256,7 @@ def _first_msn(requests: list[Seen], answers: list[Seen], epsn: int) -> int:
     """So that the first acknowledgement has the MSN that it has in the capture."""
     for answer in answers:
         ahead = relative_psn(answer.psn, epsn)
-        if "aeth" in answer.report and answer.report["aeth"]["syndrome"] == 0x1F and ahead >= 0:
+        if "aeth" in answer.report and answer.report["aeth"]["syndrome"] == ACK and ahead >= 0:
             done = [seen for seen in in_psn_order(requests, epsn)
                     if relative_psn(seen.psn, epsn) <= ahead and seen.ends]
             return (answer.report["aeth"]["msn"] - len(done)) % (1 << 24)

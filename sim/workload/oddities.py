@@ -8,12 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from sim.golden.layout import QpContext
+from sim.golden.responder import (
+    ACK,
+    INVALID_REQUEST,
+    PSN_ERROR,
+    REMOTE_OPERATIONAL,
+    RNR_NAK,
+)
 from sim.wire import opcodes
 from sim.wire.build import reseal
 from sim.wire.codec import ETHERNET_BYTES, Report, ipv4_checksum, parse
 from sim.workload.traffic import relative_psn
 
-ACK, RNR, PSN_ERROR, INVALID_REQUEST, REMOTE_OPERATIONAL = 0x1F, 0x20, 0x60, 0x61, 0x63
 NO_PSN = 0xFFFFFF  # what rxe acknowledges before it has executed anything
 CE = 3  # congestion experienced: set on the way
 SENDS = range(opcodes.SEND_FIRST, opcodes.SEND_ONLY_IMM + 1)
@@ -84,7 +90,7 @@ def of_pair(theirs: Answer, ours: Answer) -> str | None:
 def is_nak_after_rnr(before: Answer, answer: Answer) -> bool:
     """A PSN sequence NAK for what was in flight when the RNR NAK before it went out."""
     return (answer.fields.get("syndrome") == PSN_ERROR
-            and before.fields.get("syndrome", 0) & 0xE0 == RNR
+            and before.fields.get("syndrome", 0) & 0xE0 == RNR_NAK
             and before.fields["psn"] == answer.fields["psn"])
 
 

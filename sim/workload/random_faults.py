@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sim.golden.layout import QpAccess
+from sim.golden.responder import ACK
 from sim.wire import opcodes
 from sim.wire.build import Packet, build, reseal
 from sim.wire.codec import ETHERNET_BYTES
@@ -31,9 +32,9 @@ NOT_CARRIED_OUT = [  # row 11
     Planned(opcodes.ATOMIC_WRITE, bytes(8), {"reth": {"va": 0x1000, "rkey": 0, "length": 8}}),
 ]
 RESPONSES = [
-    Planned(opcodes.ACK, b"", {"aeth": {"syndrome": 0x1F}}),
-    Planned(opcodes.READ_RESP_ONLY, b"data", {"aeth": {"syndrome": 0x1F}}),
-    Planned(opcodes.ATOMIC_ACK, b"", {"aeth": {"syndrome": 0x1F}}),
+    Planned(opcodes.ACK, b"", {"aeth": {"syndrome": ACK}}),
+    Planned(opcodes.READ_RESP_ONLY, b"data", {"aeth": {"syndrome": ACK}}),
+    Planned(opcodes.ATOMIC_ACK, b"", {"aeth": {"syndrome": ACK}}),
 ]
 
 

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from sim.golden.layout import MrAccess
 from sim.golden.memory import ADDRESS_SPACE, PAGE
+from sim.golden.responder import REMOTE_ACCESS
 from sim.workload.host_setup import HostSetup
 from sim.workload.traffic import Seen
 
-REMOTE_ACCESS = 0x62
 NEAR = 1 << 30  # ranges of a key further apart than this are not one region
 EVERYTHING = (MrAccess.LOCAL_WRITE | MrAccess.REMOTE_WRITE | MrAccess.REMOTE_READ
               | MrAccess.REMOTE_ATOMIC)

@@ -14,7 +14,6 @@ HALF = 1 << 23  # half the PSN space
 TAKES_WQE = {opcodes.SEND_FIRST, opcodes.SEND_ONLY, opcodes.SEND_ONLY_IMM, opcodes.SEND_ONLY_INV,
              opcodes.WRITE_LAST_IMM, opcodes.WRITE_ONLY_IMM}
 CONTINUED = {opcodes.SEND_FIRST, opcodes.SEND_MIDDLE, opcodes.WRITE_FIRST, opcodes.WRITE_MIDDLE}
-RESPONSES = range(opcodes.READ_RESP_FIRST, opcodes.ATOMIC_ACK + 1)
 
 
 class Seen(NamedTuple):
@@ -36,7 +35,7 @@ class Seen(NamedTuple):
     @property
     def is_answer(self) -> bool:
         """What an RC responder sends."""
-        return self.is_roce2 and self.report["bth"]["opcode"] in RESPONSES
+        return self.is_roce2 and self.report["bth"]["opcode"] in opcodes.RESPONSES
 
     @property
     def opcode(self) -> int:
