@@ -57,7 +57,7 @@ def test_published_vectors(vector):
     tcp = frame(*ends)
     assert steer(tcp, SETTINGS).hash == ports
     assert steer(tcp, RssSettings(key=KEY, types=frozenset({network(vector)}))).hash == addresses
-    assert steer(tcp, RssSettings(key=KEY, types=frozenset())) == (0, 0)
+    assert steer(tcp, RssSettings(key=KEY, types=frozenset())) == ("none", 0, 0)
 
 
 @pytest.mark.parametrize("vector", PUBLISHED)
@@ -99,8 +99,8 @@ def test_which_type_counts(name, protocol):
     ordered = sorted(HASH_TYPES)
     for chosen in range(1 << len(ordered)):
         types = frozenset(kind for bit, kind in enumerate(ordered) if chosen >> bit & 1)
-        expected = addresses + ports if transport in types else \
-            addresses if name in types else b""
+        expected = (transport, addresses + ports) if transport in types else \
+            (name, addresses) if name in types else ("none", b"")
         assert hash_input(data, types) == expected
 
 
@@ -110,7 +110,7 @@ def test_fragments_have_no_ports(flags):
     assert steer(frame(*ends, flags=flags), SETTINGS).hash == addresses
     assert steer(frame(*ends, flags=0x4000), SETTINGS).hash == ports  # don't fragment
     assert steer(frame(*ends, flags=0x8000), SETTINGS).hash == ports  # reserved
-    assert hash_input(frame(*ends, flags=flags), frozenset({"tcp_ipv4"})) == b""
+    assert hash_input(frame(*ends, flags=flags), frozenset({"tcp_ipv4"})) == ("none", b"")
 
 
 @pytest.mark.parametrize("header", [0, 43, 44, 50, 51, 60, 135])
@@ -135,7 +135,7 @@ def test_truncation_at_every_byte(name):
     put(frame(*PUBLISHED[0][:4]), 12, b"\x08\x06"),
     frame(*PUBLISHED[0][:4], tags=(b"\x81\x00",) * 3), b"", bytes(14)])
 def test_what_cannot_be_hashed(data):
-    assert steer(data, RssSettings(key=KEY, table=(3,) + (1,) * 127, queues=4)) == (0, 3)
+    assert steer(data, RssSettings(key=KEY, table=(3,) + (1,) * 127, queues=4)) == ("none", 0, 3)
 
 
 def test_the_low_bits_choose_the_entry():
@@ -145,7 +145,8 @@ def test_the_low_bits_choose_the_entry():
     for _ in range(2000):
         data = frame(str(ipaddress.IPv4Address(rng.getrandbits(32))), rng.getrandbits(16),
                      "10.0.0.1", rng.getrandbits(16))
-        value, queue = steer(data, settings)
+        hashed, value, queue = steer(data, settings)
+        assert hashed == "tcp_ipv4"
         assert queue == settings.table[value & 0x7F]
         seen.add(value & 0x7F)
     assert len(seen) == 128

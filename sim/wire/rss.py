@@ -15,7 +15,7 @@ TABLE_ENTRIES = 128
 HASH_TYPES = frozenset({"ipv4", "tcp_ipv4", "udp_ipv4", "ipv6", "tcp_ipv6", "udp_ipv6"})
 TRANSPORTS = {6: "tcp", UDP_PROTOCOL: "udp"}  # by protocol number
 PORT_BYTES = 4  # source and destination port
-NOT_HASHED = b""
+NOT_HASHED = ("none", b"")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,8 @@ class RssSettings:
 
 
 class Steering(NamedTuple):
-    hash: int  # 0 if the frame is not hashed
+    type: str  # what was hashed, as in `HASH_TYPES`, or "none"
+    hash: int  # 0 if nothing was
     queue: int
 
 
@@ -62,8 +63,8 @@ def toeplitz(key: bytes, data: bytes) -> int:
     return result
 
 
-def hash_input(frame: bytes, types: frozenset[str]) -> bytes:
-    """Source and destination address, then source and destination port if they count; or nothing.
+def hash_input(frame: bytes, types: frozenset[str]) -> tuple[str, bytes]:
+    """The type, and source and destination address, then source and destination port if they count.
 
     A header that is not whole, IPv4 options included, or not of its version is not hashed.
     """
@@ -76,11 +77,12 @@ def hash_input(frame: bytes, types: frozenset[str]) -> bytes:
 
 def steer(frame: bytes, settings: RssSettings) -> Steering:
     """Hash and queue of a frame that goes to the host."""
-    value = toeplitz(settings.key, hash_input(frame, settings.types))
-    return Steering(value, settings.table[value % TABLE_ENTRIES])
+    hashed, data = hash_input(frame, settings.types)
+    value = toeplitz(settings.key, data)
+    return Steering(hashed, value, settings.table[value % TABLE_ENTRIES])
 
 
-def _ipv4(packet: bytes, types: frozenset[str]) -> bytes:
+def _ipv4(packet: bytes, types: frozenset[str]) -> tuple[str, bytes]:
     if len(packet) < 20:
         return NOT_HASHED
     version, header = packet[0] >> 4, 4 * (packet[0] & 15)
@@ -91,7 +93,7 @@ def _ipv4(packet: bytes, types: frozenset[str]) -> bytes:
     return _tuple("ipv4", packet[12:20], packet[9], ports, types)
 
 
-def _ipv6(packet: bytes, types: frozenset[str]) -> bytes:
+def _ipv6(packet: bytes, types: frozenset[str]) -> tuple[str, bytes]:
     """Extension headers are not skipped: such a packet counts as one without ports."""
     if len(packet) < 40 or packet[0] >> 4 != 6:
         return NOT_HASHED
@@ -99,7 +101,8 @@ def _ipv6(packet: bytes, types: frozenset[str]) -> bytes:
 
 
 def _tuple(network: str, addresses: bytes, protocol: int, ports: bytes,
-           types: frozenset[str]) -> bytes:
-    if f"{TRANSPORTS.get(protocol)}_{network}" in types and len(ports) == PORT_BYTES:
-        return addresses + ports
-    return addresses if network in types else NOT_HASHED
+           types: frozenset[str]) -> tuple[str, bytes]:
+    transport = f"{TRANSPORTS.get(protocol)}_{network}"
+    if transport in types and len(ports) == PORT_BYTES:
+        return transport, addresses + ports
+    return (network, addresses) if network in types else NOT_HASHED
