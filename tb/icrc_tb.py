@@ -83,6 +83,11 @@ def residues(rng: random.Random, count: int) -> list[Case]:
     return cases
 
 
+def small(rng: random.Random, count: int) -> list[Case]:
+    """Frames of 62 bytes, and Ethernet padding to 64."""
+    return [replace(make(rng, 4), tail=bytes(2)) for _ in range(count)]
+
+
 def damaged(rng: random.Random, count: int) -> list[Case]:
     """Good frames mixed with every kind of damage."""
     cases = []
@@ -143,7 +148,7 @@ async def insert(dut):
     frames, infos = Source(dut, "i", rng, job["idle"]), Source(dut, "info", rng, job["idle"])
     out = Sink(dut, "o", rng, job["stall"])
     await reset(dut)
-    cases = residues(rng, job["count"])
+    cases = small(rng, job.get("small", 0)) + residues(rng, job["count"])
     for number, case in enumerate(cases):
         blank = case.frame[:-4] + (bytes(4) if number % 2 else rng.randbytes(4))
         frames.queue += beats(blank, width, number % 5 == 0, rng.getrandbits(width))
@@ -159,6 +164,7 @@ async def insert(dut):
         "beats": total, "in_cycles": frames.taken[-1] - frames.taken[0] + 1,
         "out_cycles": out.items[-1][0] - out.items[0][0] + 1,
         "latency": out.items[-1][0] - frames.taken[-1],
+        "taken": frames.taken, "lengths": [len(case.frame) for case in cases],
         "frames": [(case.l3, frame.hex()) for case, frame
                    in list(zip(cases, packets(got, width), strict=True))[:50]]})
 
@@ -258,14 +264,16 @@ async def check(dut):
     job = read_job()
     it, rng = await bench(dut)
     cases = {"damaged": lambda: damaged(rng, job["count"]), "bits": lambda: every_bit(rng),
-             "good": lambda: residues(rng, job["count"])}[job["cases"]]()
+             "good": lambda: small(rng, job.get("small", 0)) + residues(rng, job["count"]),
+             }[job["cases"]]()
     it.offer(cases)
     total = len(it.sources["i_frame"].queue)
     await it.run(it.finished, quiet=20)
     it.judge()
     taken = it.sources["i_frame"].taken
     result = {"beats": total, "cycles": taken[-1] - taken[0] + 1, "bad": sum(
-        not case.good for case in cases), "latencies": sorted(it.latencies())}
+        not case.good for case in cases), "latencies": sorted(it.latencies()),
+        "taken": taken, "lengths": [len(case.frame + case.tail) for case in cases]}
     heads = it.sinks["o_headers"].items
     if cases[-1].good:
         result["header_latency"] = heads[-1][0] - taken[-1]
