@@ -183,7 +183,7 @@ class Testbench:
         for name in ("mac_rx__valid", "mac_rx__payload", "mac_tx__ready", "host__ready", "flush",
                      "rc__payload"):
             getattr(dut, name).value = 0
-        dut.host_headers__ready.value = 1
+        dut.host_info__ready.value = 1
         settings = self.job.scenario.settings
         dut.settings.value = pack(Settings, {
             name: {"base": table.base, "log_entries": table.log_entries}
