@@ -136,8 +136,9 @@ class Observer:
 
     def _icrc(self, cycle, bits):
         event = unpack(IcrcReport, bits)
-        self._seen.icrc[event["sequence"]] = bool(event["ok"])
-        self.dropped += not event["ok"]
+        if not event["flagged"]:  # else the parser's report has counted it
+            self._seen.icrc[event["sequence"]] = bool(event["ok"])
+            self.dropped += not event["ok"]
 
     def _responder(self, cycle, bits):
         event = unpack(ResponderEvents, bits)

@@ -10,11 +10,13 @@ from typing import Any
 from rtl.config import NicConfig
 from rtl.headers import Headers, Kind, Reason
 from rtl.icrc import IcrcCounters, IcrcReport
-from rtl.parser import HashType, HostInfo, ParserCounters, RssSettings
+from rtl.parser import HostInfo, ParserCounters, RssSettings
 from tb.bits import pack, unpack
 from tb.build import simulate
 
 MIN_FRAME = 14
+CONTROL_BYTES = {"pause": 4, "pfc": 20}  # of MAC control, from its opcode on
+MAX_BYTES = 1 << 14
 TOP = Path(__file__).with_name("parser_top.py")
 CHUNK = 2000  # frames a simulation
 BTH_FIELDS = ("opcode", "se", "m", "pad", "tver", "pkey", "fecn", "becn", "dqpn", "ackreq", "psn")
@@ -52,7 +54,8 @@ def run_frames(frames: Sequence[bytes], config: NicConfig, simulator: str = "ver
 
     what = (config.data_width, config.parser.max_frame, TOP.read_text(), key)
     raw = simulate("parser_top", what, generate, "tb.parser_tb", simulator, seed=seed,
-                   job={"rss": hex(pack(RssSettings, rss or {})), "width": config.data_width, "max_frame": config.parser.max_frame,
+                   job={"rss": hex(pack(RssSettings, rss or {})),
+                        "width": config.data_width, "max_frame": config.parser.max_frame,
                         "frames": [frame.hex() for frame in frames],
                         "errors": [int(error) for error in errors or [False] * len(frames)],
                         **job})
@@ -125,7 +128,7 @@ def report_of(headers: dict[str, Any]) -> Report:
         report["ip"] = _ip(headers["ip"])
     if headers["l4_offset"] and kind != "roce1":
         report["udp"] = dict(headers["udp"])
-    if kind in ("pause", "pfc") and error is not Reason.TRUNCATED:
+    if headers["frame_length"] >= headers["l3_offset"] + CONTROL_BYTES.get(kind, MAX_BYTES):
         report[kind] = _mac_control(kind, headers["control"])
     if headers["bth_offset"]:
         report["bth"] = {name: headers["bth"][name] for name in BTH_FIELDS}
