@@ -11,9 +11,9 @@ import cocotb
 from cocotb.clock import Clock
 
 from rtl.headers import Headers
-from rtl.icrc import IcrcInfo, IcrcReport
+from rtl.icrc import IcrcCounters, IcrcInfo, IcrcReport
 from sim.wire.build import Packet, build
-from tb.bits import pack
+from tb.bits import pack, unpack
 from tb.build import read_job, write_result
 from tb.ports import Pulses, Sink, Source, beats, packets, reset, run
 from tb.wire_cases import NETWORKS, with_options
@@ -41,7 +41,7 @@ class Case:
     def info(self, sequence: int) -> int:
         return pack(IcrcInfo, {
             "l3_offset": self.l3, "bth_offset": self.bth, "ip_version": self.version,
-            "roce1": self.roce1, "sequence": sequence,
+            "roce1": self.roce1, "sequence": sequence, "payload": bool(self.payload),
             "end": len(self.frame) if self.end is None else self.end})
 
 
@@ -224,9 +224,10 @@ class CheckBench:
         assert payloads == [self.cases[n].payload for n in good if self.cases[n].payload]
         assert [(report["sequence"], report["ok"]) for _, report in self.reports.items] == \
             [(number, case.good) for number, case in enumerate(self.cases)]
-        counters = self.dut.counters.value.to_unsigned()
-        bad = len(self.cases) - len(good)
-        assert (counters & 0xFFFFFFFF, counters >> 32) == (len(self.cases), bad)
+        flagged = sum(case.error for case in self.cases)
+        assert unpack(IcrcCounters, self.dut.counters.value.to_unsigned()) == {
+            "checked": len(self.cases) - flagged, "flagged": flagged,
+            "bad": len(self.cases) - flagged - len(good)}
         self._judge_times(good)
 
     def _judge_times(self, good: list[int]) -> None:

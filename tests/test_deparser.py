@@ -69,7 +69,8 @@ def test_alone_it_leaves_zeros_and_says_where(width):
         bth = l3 + {"ipv4": 28, "ipv6": 48, "roce1": 40}[p.network]
         assert unpack(IcrcInfo, int(result["infos"][n], 16)) == {
             "l3_offset": l3, "bth_offset": bth, "ip_version": 4 if p.network == "ipv4" else 6,
-            "roce1": p.network == "roce1", "end": len(frame), "sequence": n + 7}
+            "roce1": p.network == "roce1", "end": len(frame), "payload": 0,
+            "sequence": n + 7}
 
 
 @pytest.mark.parametrize("width", DATA_WIDTHS)
