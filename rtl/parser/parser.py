@@ -51,9 +51,9 @@ class Parser(wiring.Component):
     hold are 0, except that extension headers are meaningful only where `present` says so.
 
     From the beat with the last byte of the headers to `headers`: 4 cycles. From a frame's last beat
-    to `report`: 6; to its last beat on `frame`: 9, on `payload` 10, and from there to its first on
-    `host`: 10. Initiation interval: one beat, frames back to back, also of one beat. Outputs that
-    are not taken stall `i`. The reset empties it; ready in the next cycle.
+    to `report`: 6; to its first beat on `host`: 10, 11 at 64 bits. Initiation interval: one beat,
+    frames back to back, also of one beat. Outputs that are not taken stall `i`. The reset empties
+    it; ready in the next cycle.
     Clauses: IEEE 802.3 3.2, 31B; 802.1Q 9.6, 36; RFC 791, RFC 8200, RFC 768; IBTA 9 and annexes
     A16, A17.
     """
