@@ -93,7 +93,8 @@ class Parser(wiring.Component):
     def _store(self, m, beats, router, take):
         """Beats wait here for the decision on their frame. Says whether there is room, in the
         store and, for their frames, in the queues of decisions and ends."""
-        m.submodules.store = store = SyncFIFOBuffered(width=PacketLayout(self.data_width).size, depth=self.depth)
+        layout = PacketLayout(self.data_width)
+        m.submodules.store = store = SyncFIFOBuffered(width=layout.size, depth=self.depth)
         inside = Signal(range(self.depth + 1))  # frames
         room = Signal(init=1)
         m.d.comb += [
@@ -133,7 +134,8 @@ class Parser(wiring.Component):
         decision, end, h = Signal(Decision), Signal(FrameEnd), verdict.headers
         for name, item, tells in (("decisions", decision, verdict.decisive),
                                   ("ends", end, verdict.progress.last)):
-            m.submodules[name] = queue = SyncFIFOBuffered(width=len(item.as_value()), depth=self.depth)
+            width = len(item.as_value())
+            m.submodules[name] = queue = SyncFIFOBuffered(width=width, depth=self.depth)
             port = getattr(router, name)
             m.d.comb += [
                 queue.w_en.eq(valid & tells), queue.w_data.eq(item),
