@@ -323,8 +323,6 @@ FAULTS = {
     "offset of the R_Key": ("parser.transport.number", shifted(8, 4)),
     "offset of the IP length": ("parser.network.number", shifted(2, 2)),
     "offset of a PFC time": ("parser.network.number", shifted(8, 2)),
-    "keep mask": ("parser.collect.Mux", lambda test, yes, no: yes if isinstance(no, int)
-                  else Mux(test, yes, no)),
     "end of the payload": ("parser.align.Mux", lambda test, yes, no: 0 if isinstance(no, int)
                            else Mux(test, yes, no)),
     "TTL in the ICRC": ("icrc.engine.VARIANT", without(4, 8)),

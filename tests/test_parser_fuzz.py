@@ -9,6 +9,7 @@ import random
 from dataclasses import asdict
 
 import pytest
+from amaranth.hdl import Mux
 
 from rtl.headers import Kind, Reason
 from rtl.parser import HashType
@@ -17,7 +18,7 @@ from sim.wire.codec import parse
 from sim.wire.opcodes import OPCODES
 from sim.wire.rss import HASH_TYPES, RssSettings, steer
 from tb.wire_cases import NETWORKS, TAGS, faulty, mutant, not_rdma, packet, put, with_options
-from tests.test_parser import check
+from tests.test_parser import ICARUS, check
 
 WIDTHS = (64, 128, 512, 1024, 2048)
 CHUNK = 1000  # frames a run
@@ -104,15 +105,15 @@ def settled(item):
     return {name: value for name, value in item.items() if name not in absent | {"frame_length"}}
 
 
-def run(seed, widths=WIDTHS):
+def run(seed, widths=WIDTHS, count=CHUNK, **how):
     rng = random.Random(seed)
-    frames, errors = fuzzed(rng, CHUNK)
+    frames, errors = fuzzed(rng, count)
     rss, fields = settings(rng)
     first = None
     for width in widths:
         idle, stall = rng.choice((0, 0.1, 0.3)), rng.choice((0, 0.1, 0.3))
         observed = check(frames, width, errors, idle=idle, stall=stall, garbage=True, seed=seed,
-                         rss=fields)
+                         rss=fields, **how)
         for info in observed.host_info:
             hashed = HashType(info["rss"]["hash_type"]).name.lower()
             got = (hashed, info["rss"]["hash"], info["queue"])
@@ -130,6 +131,14 @@ def test_fuzz(seed):
 @pytest.mark.parametrize("seed", range(100, 200))
 def test_more_fuzz(seed):
     run(seed)
+
+
+def test_a_missing_keep_mask_is_caught(monkeypatch):
+    """What lies beyond a frame's end would show in fields that the frame does not hold."""
+    monkeypatch.setattr("rtl.parser.collect.Mux", lambda test, yes, no: yes if isinstance(no, int)
+                        else Mux(test, yes, no))
+    with pytest.raises(AssertionError, match="are not as"):
+        run(0, widths=(64, 128), count=100, simulator=ICARUS, key="keep mask")
 
 
 def test_every_kind_of_frame_is_there():
