@@ -236,6 +236,7 @@ CASES: dict[str, tuple[dict[str, Any], list[Any], str | int | None]] = {
                       "dip": bytes(range(16)), "sip": bytes(range(16, 32))},
                      [P(WO, 4, other={"network": "ipv6", "sgid": bytes(range(16)),
                                       "dgid": bytes(range(16, 32))})], ACK),
+    "22_flow_entropy": ({"udp_sport": 0, "flow_label": 0xABCDE}, [P(WO, 4)], ACK),
     "22_error_is_final": ({}, [P(WO, 4, rkey=1), P(WO, 4)], "qp_state"),
     **{f"22_write_of_{n}_mtu": ({}, [P(W1, FULL, length=n * FULL)] + [
         P(WM, FULL, psn=i) for i in range(1, n - 1)] + [P(WL, FULL, psn=n - 1)], ACK)

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from sim.golden.layout import Completion, QpContext, State, WcOpcode, WcStatus
+from sim.golden.responder import source_port
 from sim.wire import opcodes
 from sim.wire.build import Packet, build
 from sim.wire.codec import parse
@@ -130,6 +131,12 @@ def test_a_flipped_bit_is_dropped_and_the_next_packet_is_out_of_sequence():
     assert {"syndrome", "answer"} <= {mismatch["field"] for mismatch in mismatches}
     assert mismatches[0]["frame"] == scenario.frames[position + 1].number
     assert [region["ok"] for region in replay.check_memory(scenario, memory)].count(False) == 1
+
+
+def test_source_port_by_flow_entropy():
+    """As Linux folds a flow label, where the context doesn't give the port."""
+    assert source_port(QpContext(udp_sport=0, flow_label=0xABCDE)) == 0xFCF4
+    assert source_port(QpContext(udp_sport=0xC123, flow_label=0xABCDE)) == 0xC123
 
 
 def test_a_skipped_psn_is_told_once():

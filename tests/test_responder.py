@@ -18,7 +18,8 @@ from tb.build import simulate
 from tb.responder_cases import CASES
 
 ROWS = range(1, 23)
-MUTANT_CASES = ("22_send_last_imm", "15_wrap", "18_then_posted", "08_once", "09_wrap")
+MUTANT_CASES = ("22_send_last_imm", "15_wrap", "18_then_posted", "08_once", "09_wrap",
+                "22_flow_entropy")
 
 
 class ResponderUnit(wiring.Component):
@@ -113,6 +114,11 @@ def _caught(key):
 def test_a_field_that_stays_is_caught(field, monkeypatch):
     monkeypatch.setattr(Responder, "_context_after", _unchanged(field))
     _caught(field)
+
+
+def test_a_source_port_that_is_not_folded_is_caught(monkeypatch):
+    monkeypatch.setattr("rtl.responder.answer.source_port", lambda qpc: qpc.udp_sport)
+    _caught("source port")
 
 
 def test_a_range_that_wraps_is_caught(monkeypatch):

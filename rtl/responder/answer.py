@@ -1,6 +1,6 @@
 """Acknowledge packets (IBTA 9.7.5.1; docs/responder.md, Answer packets)."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import C, Cat, Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -11,6 +11,14 @@ ETHERTYPE_IPV4 = 0x0800
 ETHERTYPE_IPV6 = 0x86DD
 PROTOCOL_UDP = 17
 ROCE_PORT = 4791
+DYNAMIC_PORTS = 0b11  # from 0xC000
+
+
+def source_port(qpc):
+    """The UDP source port of a QP's packets: `udp_sport`, or if that is 0 the flow label, folded
+    into the dynamic ports, so that routers spread flows over equal paths (IBTA A17)."""
+    folded = qpc.flow_label[:14] ^ qpc.flow_label[14:20]
+    return Mux(qpc.udp_sport == 0, Cat(folded, C(DYNAMIC_PORTS, 2)), qpc.udp_sport)
 
 
 class Acknowledge(wiring.Component):
@@ -39,7 +47,7 @@ class Acknowledge(wiring.Component):
             out.ip.protocol.eq(PROTOCOL_UDP),
             out.ip.src.eq(qpc.sip),
             out.ip.dst.eq(qpc.dip),
-            out.udp.sport.eq(qpc.udp_sport),
+            out.udp.sport.eq(source_port(qpc)),
             out.udp.dport.eq(ROCE_PORT),
             out.bth.opcode.eq(Opcode.ACKNOWLEDGE),
             out.bth.pkey.eq(qpc.pkey),

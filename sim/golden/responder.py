@@ -24,6 +24,7 @@ from sim.wire.codec import Report
 
 PSN_SPACE = 1 << 24
 FULL_MEMBER = 0x8000
+DYNAMIC_PORTS = 0xC000
 
 ACK = 0x1F  # no credits
 RNR_NAK = 0x20
@@ -288,6 +289,16 @@ class _Execution:
             self.completions.append(written)
 
 
+def source_port(context: QpContext) -> int:
+    """The UDP source port: the context's, or its flow label folded into the dynamic ports.
+
+    Routers choose among equal paths by it (IBTA A17 leaves its value to the sender); the fold
+    is that of Linux's rdma_flow_label_to_udp_sport.
+    """
+    folded = (context.flow_label & 0x3FFF) ^ (context.flow_label >> 14)
+    return context.udp_sport or DYNAMIC_PORTS | folded
+
+
 def _answer(context: QpContext, syndrome: int, psn: int) -> bytes:
     """An acknowledge packet of this QP."""
     return build(Packet(
@@ -295,6 +306,6 @@ def _answer(context: QpContext, syndrome: int, psn: int) -> bytes:
         vlan=(context.vlan_tci,) if context.flags & QpFlags.VLAN else (),
         network="ipv6" if context.flags & QpFlags.IPV6 else "ipv4",
         sgid=context.sip, dgid=context.dip, tclass=context.tclass,
-        flow_label=context.flow_label, hop_limit=context.hop_limit, sport=context.udp_sport,
+        flow_label=context.flow_label, hop_limit=context.hop_limit, sport=source_port(context),
         bth={"opcode": opcodes.ACK, "pkey": context.pkey, "dqpn": context.dest_qpn, "psn": psn},
         extensions={"aeth": {"syndrome": syndrome, "msn": context.msn}}))

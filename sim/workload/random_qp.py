@@ -188,7 +188,7 @@ def _context(rng: random.Random, pd: int, flags: int) -> QpContext:
         pkey=rng.choice((0xFFFF, 0xFFFF, LIMITED)),
         access=QpAccess.READ | (QpAccess.WRITE if rng.random() < 0.85 else 0),
         min_rnr_timer=rng.randrange(32), dest_qpn=rng.getrandbits(24), pd=pd,
-        udp_sport=rng.randint(0xC000, 0xFFFF), vlan_tci=rng.getrandbits(16),
+        udp_sport=rng.choice((0, rng.randint(0xC000, 0xFFFF))), vlan_tci=rng.getrandbits(16),
         dmac=b"\x02" + rng.randbytes(5), smac=OUR_MAC, tclass=rng.getrandbits(8),
         hop_limit=rng.randint(1, 255), flow_label=rng.getrandbits(20), dip=gid(), sip=gid(),
         epsn=counter(PSN_SPACE), msn=counter(PSN_SPACE), rq_consume=counter(WORD))
