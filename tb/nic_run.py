@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from rtl.config import NicConfig
+from sim.golden.answer import INVALID_REQUEST, PSN_ERROR, REMOTE_ACCESS, REMOTE_OPERATIONAL
 from sim.golden.layout import Completion, WcOpcode, WcStatus
 from sim.golden.outcome import Outcome
-from sim.golden.responder import INVALID_REQUEST, PSN_ERROR, REMOTE_ACCESS, REMOTE_OPERATIONAL
 from sim.wire.codec import parse
 from sim.wire.opcodes import OPCODES
 from sim.workload.replay import check_answers, check_memory

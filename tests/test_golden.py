@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
+from sim.golden.answer import source_port
 from sim.golden.layout import Completion, QpContext, State, WcOpcode, WcStatus
-from sim.golden.responder import source_port
 from sim.wire import opcodes
 from sim.wire.build import Packet, build
 from sim.wire.codec import parse

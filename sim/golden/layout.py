@@ -90,6 +90,14 @@ class MrAccess(IntFlag):
     REMOTE_ATOMIC = 8
 
 
+class Kind(IntEnum):
+    """Of an MPT entry."""
+
+    REGION = 0
+    FAST_REGION = 1  # a SEND with invalidate may end it
+    WINDOW = 2  # type 2: so may one on the queue pair that it is bound to, and only that may use it
+
+
 class ReceiveOp(IntEnum):
     """What `r_op` says about the message in progress."""
 
@@ -117,6 +125,7 @@ class WcStatus(IntEnum):
 class WcFlags(IntFlag):
     IMM = 1
     SOLICITED = 2
+    INVALIDATED = 4  # imm holds the R_Key
 
 
 class QpContext(Record):
@@ -154,10 +163,19 @@ class QpContext(Record):
     r_left = Field(120, "I")
     r_bytes = Field(124, "I")
     r_wr_id = Field(128, "Q")
+    atomic_base = Field(136, "Q")
+    r_atomic = Field(144, "B")
 
     @property
     def mtu_bytes(self) -> int:
         return 128 << self.mtu
+
+
+class SavedAtomic(Record):
+    SIZE = 16
+    psn = Field(0, "I")
+    valid = Field(4, "B")
+    original = Field(8, "Q")
 
 
 class MemoryRegion(Record):
@@ -166,6 +184,8 @@ class MemoryRegion(Record):
     pd = Field(4, "I")
     access = Field(8, "B")
     state = Field(9, "B")
+    kind = Field(10, "B")
+    qpn = Field(12, "I")
     va = Field(16, "Q")
     length = Field(24, "Q")
     base = Field(32, "Q")

@@ -1,11 +1,20 @@
 """The RC responder, row by row as docs/responder.md numbers them (IBTA vol. 1, 9.7)."""
 
+from sim.golden.answer import (
+    INVALID_REQUEST,
+    PSN_ERROR,
+    PSN_SPACE,
+    REMOTE_ACCESS,
+    REMOTE_OPERATIONAL,
+    RNR_NAK,
+    Answer,
+    read_responses,
+)
 from sim.golden.layout import (
     Completion,
     MrAccess,
     QpAccess,
     QpContext,
-    QpFlags,
     ReceiveOp,
     ReceiveWqe,
     Service,
@@ -16,19 +25,13 @@ from sim.golden.layout import (
 )
 from sim.golden.memory import ADDRESS_SPACE
 from sim.golden.outcome import Outcome, dropped
-from sim.golden.request import Request
+from sim.golden.request import ATOMIC_BYTES, Request
 from sim.golden.tables import WORD, Tables
 from sim.wire import opcodes
-from sim.wire.build import Packet, build
 from sim.wire.codec import Report
 
-PSN_SPACE = 1 << 24
 FULL_MEMBER = 0x8000
-DYNAMIC_PORTS = 0xC000
-
-ACK = 0x1F  # no credits
-RNR_NAK = 0x20
-PSN_ERROR, INVALID_REQUEST, REMOTE_ACCESS, REMOTE_OPERATIONAL = 0x60, 0x61, 0x62, 0x63
+MAX_MESSAGE = 1 << 31  # bytes (9.7.6)
 
 
 class _Drop(Exception):
@@ -37,13 +40,12 @@ class _Drop(Exception):
         self.reason = reason
 
 
-class _Answer(Exception):
-    """A NAK that leaves the QP alive, or the ACK of a duplicate: ends the packet."""
+class _Answers(Exception):
+    """NAKs that leave the QP alive, or the answers to a duplicate: ends the packet."""
 
-    def __init__(self, syndrome: int, psn: int) -> None:
-        super().__init__(syndrome)
-        self.syndrome = syndrome
-        self.psn = psn
+    def __init__(self, *answers: Answer) -> None:
+        super().__init__(answers)
+        self.answers = answers
 
 
 class _Refusal(Exception):
@@ -70,7 +72,7 @@ class Responder:
         except _Drop as drop:
             return dropped(drop.reason)
         self._tables.store_context(qpn, context)
-        frames = [_answer(context, *answer) for answer in packet.answers]
+        frames = [answer.frame(context) for answer in packet.answers]
         return Outcome(action="answered" if frames else "accepted", frames=frames, qpn=qpn,
                        context=bytes(context), completions=packet.completions)
 
@@ -101,7 +103,7 @@ class _Execution:
         self.request = request
         self.wqe: ReceiveWqe | None = None  # taken by this packet
         self.bus: int | None = None  # where the payload goes
-        self.answers: list[tuple[int, int]] = []  # (syndrome, PSN)
+        self.answers: list[Answer] = []
         self.completions: list[bytes] = []
 
     def run(self) -> None:
@@ -110,16 +112,16 @@ class _Execution:
             self._check_identity()
             self._check_psn()
             self._check_order_and_length()
+            self._check_access()
             self._check_write()
             self._check_receive()
-        except _Answer as answer:
-            self.answers.append((answer.syndrome, answer.psn))
+            self._execute()
+        except _Answers as found:
+            self.answers += found.answers
         except _Refusal as refusal:
             self._flush(refusal.status)
             context.state = State.ERR
-            self.answers.append((refusal.syndrome, context.epsn))
-        else:
-            self._execute()
+            self.answers.append(Answer(psn=self.request.psn, syndrome=refusal.syndrome))
 
     # Rows 5 to 7
 
@@ -144,10 +146,23 @@ class _Execution:
             if context.r_nak & 1:
                 raise _Drop("psn_gap")
             context.r_nak |= 1
-            raise _Answer(PSN_ERROR, context.epsn)
-        if not self.request.repeats_quietly:
-            raise _Drop("duplicate_read")
-        raise _Answer(ACK, (context.epsn - 1) % PSN_SPACE)
+            raise _Answers(Answer(psn=context.epsn, syndrome=PSN_ERROR))
+        raise _Answers(*self._repeat(PSN_SPACE - ahead))
+
+    def _repeat(self, behind: int) -> list[Answer]:
+        """What a duplicate is answered; it changes nothing (9.7.5.1.4)."""
+        context, request = self.context, self.request
+        if request.repeats_quietly:
+            return [Answer(psn=(context.epsn - 1) % PSN_SPACE)]
+        if request.is_read:
+            self._check_access()
+            if request.responses(context.mtu_bytes) <= behind:
+                return self._read()
+        if request.is_atomic:
+            original = self.tables.saved_atomic(context, request.psn)
+            if original is not None:
+                return [self._atomic_answer(original)]
+        raise _Drop("duplicate")
 
     # Rows 11 to 13
 
@@ -155,16 +170,31 @@ class _Execution:
         context, request = self.context, self.request
         operation, size, mtu = request.operation, len(request.payload), context.mtu_bytes
         expected = ReceiveOp.NONE if request.starts else operation
-        if request.is_only:
+        if request.is_read or request.is_atomic:
+            fits = size == 0
+        elif request.is_only:
             fits = size <= mtu
         elif request.ends:
             fits = 1 <= size <= mtu
         else:
             fits = size == mtu
-        if operation is ReceiveOp.NONE or context.r_op != expected or not fits:
+        if not request.is_carried_out or context.r_op != expected or not fits:
             raise _Refusal(INVALID_REQUEST, WcStatus.REM_INV_REQ_ERR)
 
     # Rows 14 to 17
+
+    def _check_access(self) -> None:
+        """Of READs and atomics: both are whole requests."""
+        context, request = self.context, self.request
+        if not (request.is_read or request.is_atomic):
+            return
+        right = MrAccess.REMOTE_READ if request.is_read else MrAccess.REMOTE_ATOMIC
+        granted = context.access & (QpAccess.READ if request.is_read else QpAccess.ATOMIC)
+        if not granted or context.max_dest_rd_atomic == 0:
+            raise _Refusal(INVALID_REQUEST, WcStatus.REM_INV_REQ_ERR)
+        self._translate(request.rkey, right, request.va, request.length)
+        if request.length > MAX_MESSAGE or request.is_atomic and request.va % ATOMIC_BYTES:
+            raise _Refusal(INVALID_REQUEST, WcStatus.REM_INV_REQ_ERR)
 
     def _check_write(self) -> None:
         context, request = self.context, self.request
@@ -175,18 +205,18 @@ class _Execution:
             va, key, left, checked = request.va, request.rkey, request.length, request.length
             if not context.access & QpAccess.WRITE:
                 raise _Refusal(INVALID_REQUEST, WcStatus.REM_INV_REQ_ERR)
-            self._translate_write(key, va, checked)
+            self._translate(key, MrAccess.REMOTE_WRITE, va, checked)
         else:
             va, key, left, checked = context.r_va, context.r_key, context.r_left, size
         if (size != left) if request.ends else (size >= left):
             raise _Refusal(INVALID_REQUEST, WcStatus.REM_INV_REQ_ERR)
         if not request.starts:
-            self._translate_write(key, va, checked)
+            self._translate(key, MrAccess.REMOTE_WRITE, va, checked)
 
-    def _translate_write(self, key: int, va: int, length: int) -> None:
+    def _translate(self, key: int, right: MrAccess, va: int, length: int) -> None:
         if length == 0:
             return
-        self.bus = self.tables.translate(key, self.context.pd, MrAccess.REMOTE_WRITE, va, length)
+        self.bus = self.tables.translate(key, self.qpn, self.context.pd, right, va, length)
         if self.bus is None:
             raise _Refusal(REMOTE_ACCESS, WcStatus.REM_ACCESS_ERR)
 
@@ -203,7 +233,8 @@ class _Execution:
         if size > left:
             raise _Refusal(INVALID_REQUEST, WcStatus.LOC_LEN_ERR)
         if size:
-            self.bus = self.tables.translate(key, context.pd, MrAccess.LOCAL_WRITE, va, size)
+            self.bus = self.tables.translate(key, self.qpn, context.pd, MrAccess.LOCAL_WRITE,
+                                              va, size)
             if self.bus is None:
                 raise _Refusal(REMOTE_OPERATIONAL, WcStatus.LOC_PROT_ERR)
 
@@ -212,7 +243,7 @@ class _Execution:
         wqe = self.tables.receive_wqe(context)
         if wqe is None:
             context.r_nak |= 1
-            raise _Answer(RNR_NAK | context.min_rnr_timer, context.epsn)
+            raise _Answers(Answer(psn=context.epsn, syndrome=RNR_NAK | context.min_rnr_timer))
         if wqe.sge_count > 1:
             raise _Refusal(REMOTE_OPERATIONAL, WcStatus.LOC_QP_OP_ERR)
         self.wqe = wqe
@@ -229,9 +260,16 @@ class _Execution:
 
     def _execute(self) -> None:
         context, request = self.context, self.request
+        if request.is_read or request.is_atomic:
+            self.answers += self._read() if request.is_read else self._atomic()
+            context.epsn = (context.epsn + len(self.answers)) % PSN_SPACE
+            context.msn = (context.msn + 1) % PSN_SPACE
+            context.r_nak &= ~1
+            return
         if request.payload:
             assert self.bus is not None
             self.tables.memory.write(self.bus, request.payload)
+        self._invalidate()
         self._advance_message()
         context.epsn = (context.epsn + 1) % PSN_SPACE
         context.r_nak = context.r_nak & ~1
@@ -241,7 +279,34 @@ class _Execution:
             if request.operation is ReceiveOp.SEND or request.imm is not None:
                 self._complete_message()
         if request.ackreq:
-            self.answers.append((ACK, request.psn))
+            self.answers.append(Answer(psn=request.psn))
+
+    def _invalidate(self) -> None:
+        """After the payload, so that it is written even if the key is refused."""
+        key = self.request.invalidated
+        if key is not None and not self.tables.invalidate(key, self.qpn, self.context.pd):
+            raise _Refusal(REMOTE_ACCESS, WcStatus.REM_INV_REQ_ERR)
+
+    def _read(self) -> list[Answer]:
+        request = self.request
+        data = b"" if self.bus is None else self.tables.memory.read(self.bus, request.length)
+        return read_responses(data, request.psn, self.context.mtu_bytes)
+
+    def _atomic(self) -> list[Answer]:
+        """Host memory holds the value little-endian."""
+        request, memory = self.request, self.tables.memory
+        assert self.bus is not None
+        original = int.from_bytes(memory.read(self.bus, ATOMIC_BYTES), "little")
+        if request.opcode == opcodes.FETCH_ADD:
+            after = (original + request.swap) % ADDRESS_SPACE
+        else:
+            after = request.swap if original == request.compare else original
+        memory.write(self.bus, after.to_bytes(ATOMIC_BYTES, "little"))
+        self.tables.save_atomic(self.context, request.psn, original)
+        return [self._atomic_answer(original)]
+
+    def _atomic_answer(self, original: int) -> Answer:
+        return Answer(psn=self.request.psn, opcode=opcodes.ATOMIC_ACK, original=original)
 
     def _advance_message(self) -> None:
         context, request = self.context, self.request
@@ -263,12 +328,16 @@ class _Execution:
     def _complete_message(self) -> None:
         request = self.request
         write = request.operation is ReceiveOp.WRITE
-        flags = WcFlags.IMM if request.imm is not None else WcFlags(0)
+        flags, imm = WcFlags(0), bytes(4)
+        if request.imm is not None:
+            flags, imm = WcFlags.IMM, request.imm
+        elif request.invalidated is not None:
+            flags, imm = WcFlags.INVALIDATED, request.invalidated.to_bytes(4, "big")
         self._complete(Completion(
             opcode=WcOpcode.RECV_RDMA_WITH_IMM if write else WcOpcode.RECV,
             status=WcStatus.SUCCESS,
             flags=flags | (WcFlags.SOLICITED if request.solicited else 0),
-            byte_len=self.context.r_bytes, imm=request.imm or bytes(4),
+            byte_len=self.context.r_bytes, imm=imm,
             wr_id=self.context.r_wr_id))
 
     def _flush(self, status: WcStatus) -> None:
@@ -287,25 +356,3 @@ class _Execution:
         written = self.tables.complete(context.recv_cqn, completion)
         if written is not None:
             self.completions.append(written)
-
-
-def source_port(context: QpContext) -> int:
-    """The UDP source port: the context's, or its flow label folded into the dynamic ports.
-
-    Routers choose among equal paths by it (IBTA A17 leaves its value to the sender); the fold
-    is that of Linux's rdma_flow_label_to_udp_sport.
-    """
-    folded = (context.flow_label & 0x3FFF) ^ (context.flow_label >> 14)
-    return context.udp_sport or DYNAMIC_PORTS | folded
-
-
-def _answer(context: QpContext, syndrome: int, psn: int) -> bytes:
-    """An acknowledge packet of this QP."""
-    return build(Packet(
-        dst=context.dmac, src=context.smac,
-        vlan=(context.vlan_tci,) if context.flags & QpFlags.VLAN else (),
-        network="ipv6" if context.flags & QpFlags.IPV6 else "ipv4",
-        sgid=context.sip, dgid=context.dip, tclass=context.tclass,
-        flow_label=context.flow_label, hop_limit=context.hop_limit, sport=source_port(context),
-        bth={"opcode": opcodes.ACK, "pkey": context.pkey, "dqpn": context.dest_qpn, "psn": psn},
-        extensions={"aeth": {"syndrome": syndrome, "msn": context.msn}}))

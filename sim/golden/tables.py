@@ -3,10 +3,12 @@
 from sim.golden.layout import (
     Completion,
     CompletionQueue,
+    Kind,
     MemoryRegion,
     MrAccess,
     QpContext,
     ReceiveWqe,
+    SavedAtomic,
     Settings,
     owner_bit,
 )
@@ -31,16 +33,36 @@ class Tables:
         assert address is not None
         self.memory.write(address, bytes(context))
 
-    def translate(self, key: int, pd: int, right: MrAccess, va: int, length: int) -> int | None:
+    def translate(self, key: int, qpn: int, pd: int, right: MrAccess, va: int, length: int,
+                  ) -> int | None:
         """Bus address of `length` > 0 bytes at `va` under `key`, or None when refused."""
+        region = self._region(key, qpn, pd)
+        if region is None:
+            return None
+        end = min(region.va + region.length, ADDRESS_SPACE)
+        granted = region.access & right and region.va <= va and va + length <= end
+        return (region.base + va - region.va) % ADDRESS_SPACE if granted else None
+
+    def invalidate(self, key: int, qpn: int, pd: int) -> bool:
+        """Whether a SEND may end the region or window of this key; if so it is done."""
+        region = self._region(key, qpn, pd)
+        if region is None or region.kind == Kind.REGION:
+            return False
+        region.state = 0
+        address = self.settings.mpt.address(key >> 8, MemoryRegion.SIZE)
+        assert address is not None
+        self.memory.write(address, bytes(region))
+        return True
+
+    def _region(self, key: int, qpn: int, pd: int) -> MemoryRegion | None:
+        """What the key stands for, if a QP of that protection domain may use it."""
         address = self.settings.mpt.address(key >> 8, MemoryRegion.SIZE)
         if address is None:
             return None
         region = MemoryRegion(self.memory.read(address, MemoryRegion.SIZE))
-        end = min(region.va + region.length, ADDRESS_SPACE)
-        granted = (region.state == 1 and region.key == key and region.pd == pd
-                   and region.access & right and region.va <= va and va + length <= end)
-        return (region.base + va - region.va) % ADDRESS_SPACE if granted else None
+        bound = region.kind != Kind.WINDOW or region.qpn == qpn
+        return region if region.state == 1 and region.key == key and region.pd == pd and bound \
+            else None
 
     def receive_wqe(self, context: QpContext) -> ReceiveWqe | None:
         """The next WQE of the receive queue, or None when the host has not posted it."""
@@ -49,6 +71,23 @@ class Tables:
         wqe = ReceiveWqe(self.memory.read(context.rq_base + ReceiveWqe.SIZE * slot,
                                           ReceiveWqe.SIZE))
         return wqe if wqe.owner & 1 == owner_bit(index, context.rq_log_size) else None
+
+    def save_atomic(self, context: QpContext, psn: int, original: int) -> None:
+        """Into the next place of the QP's ring of results."""
+        saved = SavedAtomic(psn=psn, valid=1, original=original)
+        self.memory.write(context.atomic_base + SavedAtomic.SIZE * context.r_atomic, bytes(saved))
+        after = context.r_atomic + 1
+        context.r_atomic = 0 if after == context.max_dest_rd_atomic else after
+
+    def saved_atomic(self, context: QpContext, psn: int) -> int | None:
+        """The original value that the atomic of this PSN found, if it is still kept."""
+        for place in range(context.max_dest_rd_atomic):
+            saved = SavedAtomic(self.memory.read(context.atomic_base + SavedAtomic.SIZE * place,
+                                                 SavedAtomic.SIZE))
+            if saved.valid & 1 and saved.psn == psn:
+                original: int = saved.original
+                return original
+        return None
 
     def complete(self, cqn: int, completion: Completion) -> bytes | None:
         """Append to the completion queue; None when there is no such queue."""

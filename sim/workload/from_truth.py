@@ -4,7 +4,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from sim.golden.layout import MrAccess, QpAccess, QpContext, QpFlags, Service, State
+from sim.golden.layout import Kind, MrAccess, QpAccess, QpContext, QpFlags, Service, State
 from sim.wire.codec import gid_bytes, mac_bytes
 from sim.workload.host_setup import PD, HostSetup, Receive
 from sim.workload.limits import limit_notes
@@ -87,15 +87,18 @@ def _add_regions(setup: HostSetup, truth: Truth) -> None:
         for key in {region.lkey, region.rkey}:
             _add_key(setup, truth, key, region.va, region.length,
                      _access(region.access, MR_ACCESS, MrAccess(0)))
+    qpns = {connection["id"]: connection["A"]["qpn"]
+            for connection in truth.fields["connections"]}
     for window in truth.fields["memory_windows"]:
         if window["host"] == "A":
-            access = MrAccess.REMOTE_WRITE | MrAccess.REMOTE_READ | MrAccess.REMOTE_ATOMIC
-            _add_key(setup, truth, window["rkey"], window["va"], window["length"], access)
+            access = _access(window["access"], MR_ACCESS, MrAccess(0))
+            _add_key(setup, truth, window["rkey"], window["va"], window["length"], access,
+                     Kind.WINDOW, qpns[window["conn"]])
 
 
 def _add_key(setup: HostSetup, truth: Truth, key: int, va: int, length: int,
-             access: MrAccess) -> None:
-    if not setup.add_region(key, va, length, access):
+             access: MrAccess, kind: Kind = Kind.REGION, qpn: int = 0) -> None:
+    if not setup.add_region(key, va, length, access, kind=kind, qpn=qpn):
         raise TruthError(f"{truth.path}: key {key} shares index {key >> 8} of the MPT with "
                          "another key of host A; capture again with keys that differ above bit 7")
 

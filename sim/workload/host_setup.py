@@ -5,10 +5,12 @@ from typing import NamedTuple
 
 from sim.golden.layout import (
     CompletionQueue,
+    Kind,
     MemoryRegion,
     MrAccess,
     QpContext,
     ReceiveWqe,
+    SavedAtomic,
     Settings,
     Table,
     owner_bit,
@@ -51,14 +53,15 @@ class HostSetup:
         self._next = FIRST_FREE
 
     def add_region(self, key: int, va: int, length: int, access: MrAccess,
-                   base: int | None = None, pd: int = PD) -> bool:
+                   base: int | None = None, pd: int = PD, kind: Kind = Kind.REGION,
+                   qpn: int = 0) -> bool:
         """A region at bus address `base` (default `va`); False when its MPT entry is taken."""
         index = key >> 8
         if index in self._regions:
             return False
         base = va if base is None else base
         self._regions[index] = MemoryRegion(key=key, pd=pd, access=access, state=1, va=va,
-                                            length=length, base=base)
+                                            length=length, base=base, kind=kind, qpn=qpn)
         self._taken.append((base, base + length))
         return True
 
@@ -99,6 +102,8 @@ class HostSetup:
         for cqn, (qpn, qp) in enumerate(sorted(self._qps.items())):
             self._write_completion_queue(settings.cqc.base + cqn * CompletionQueue.SIZE, qp)
             self._write_receive_queue(qpn, qp)
+            results = SavedAtomic.SIZE * qp.context.max_dest_rd_atomic
+            qp.context.atomic_base = self.allocate(results) if results else 0
             qp.context.recv_cqn = cqn
             slot = bytes(qp.context).ljust(self.entry_bytes, b"\0")
             self.memory.write(settings.qpc.base + qpn * self.entry_bytes, slot)

@@ -3,8 +3,9 @@
 from collections import Counter
 from pathlib import Path
 
+from sim.golden.answer import ACK, PSN_ERROR
 from sim.golden.layout import MrAccess, QpAccess, QpContext, QpFlags, ReceiveOp, Service, State
-from sim.golden.responder import ACK, FULL_MEMBER, PSN_ERROR
+from sim.golden.responder import FULL_MEMBER
 from sim.wire import opcodes
 from sim.wire.codec import gid_bytes, mac_bytes
 from sim.workload.from_truth import DEFAULT_HOP_LIMIT, DEFAULT_SPORT, MTU_CODE

@@ -3,9 +3,7 @@
 from sim.wire import opcodes
 from sim.workload.traffic import Seen
 
-NOT_CARRIED_OUT = (  # row 11 of docs/responder.md
-    opcodes.READ_REQUEST, opcodes.CMP_SWAP, opcodes.FETCH_ADD, opcodes.SEND_LAST_INV,
-    opcodes.SEND_ONLY_INV, opcodes.FLUSH, opcodes.ATOMIC_WRITE)
+NOT_CARRIED_OUT = (opcodes.SEND_LAST_INV, opcodes.SEND_ONLY_INV)
 
 
 def limit_notes(received: list[Seen]) -> list[str]:

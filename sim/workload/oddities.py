@@ -7,14 +7,15 @@ counted by the comparison.
 from dataclasses import dataclass
 from typing import Any
 
-from sim.golden.layout import QpContext
-from sim.golden.responder import (
+from sim.golden.answer import (
     ACK,
     INVALID_REQUEST,
     PSN_ERROR,
+    REMOTE_ACCESS,
     REMOTE_OPERATIONAL,
     RNR_NAK,
 )
+from sim.golden.layout import QpContext
 from sim.wire import opcodes
 from sim.wire.build import reseal
 from sim.wire.codec import ETHERNET_BYTES, Report, ipv4_checksum, parse
@@ -22,9 +23,11 @@ from sim.workload.traffic import relative_psn
 
 NO_PSN = 0xFFFFFF  # what rxe acknowledges before it has executed anything
 CE = 3  # congestion experienced: set on the way
-SENDS = range(opcodes.SEND_FIRST, opcodes.SEND_ONLY_IMM + 1)
+INVALIDATES = (opcodes.SEND_LAST_INV, opcodes.SEND_ONLY_INV)
+SENDS = (*range(opcodes.SEND_FIRST, opcodes.SEND_ONLY_IMM + 1), *INVALIDATES)
+READ_RESPONSES = range(opcodes.READ_RESP_FIRST, opcodes.READ_RESP_ONLY + 1)
 
-FORKS = ("send_length_unchecked",)
+FORKS = ("send_length_unchecked", "invalidate_refused_late", "empty_read_checked_again")
 
 
 @dataclass(frozen=True)
@@ -34,13 +37,15 @@ class Cause:
     opcode: int
     duplicate: bool
     odd_length: bool  # a payload length that the path MTU and the opcode do not allow
+    length: int  # of its RETH
 
     @classmethod
     def of(cls, frame: bytes, before: QpContext) -> "Cause":
         report = parse(frame)
         opcode = report["bth"]["opcode"]
         return cls(opcode, relative_psn(report["bth"]["psn"], before.epsn) < 0,
-                   not _length_fits(opcode, report["payload_length"], before.mtu_bytes))
+                   not _length_fits(opcode, report["payload_length"], before.mtu_bytes),
+                   report.get("reth", {}).get("length", 0))
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,20 @@ def of_pair(theirs: Answer, ours: Answer) -> str | None:
     if syndromes == (ACK, ACK) and cause.duplicate and differing == {"psn"}:
         older = relative_psn(theirs.fields["psn"], ours.fields["psn"]) < 0
         return "duplicate_ack_psn" if older or theirs.fields["psn"] == NO_PSN else None
+    if syndromes == (ACK, REMOTE_ACCESS) and cause.opcode in INVALIDATES:
+        return "invalidate_refused_late"
+    if cause.opcode == opcodes.READ_REQUEST and cause.duplicate:
+        return _of_repeated_read(theirs, ours, cause)
+    return None
+
+
+def _of_repeated_read(theirs: Answer, ours: Answer, cause: Cause) -> str | None:
+    if theirs.fields.get("syndrome") == REMOTE_ACCESS and cause.length == 0:
+        return "empty_read_checked_again"
+    same = all(theirs.fields[name] == ours.fields[name] for name in ("psn", "dqpn", "pkey", "icrc"))
+    if (same and theirs.fields["opcode"] in READ_RESPONSES
+            and parse(theirs.data)["payload"] == parse(ours.data)["payload"]):
+        return "read_from_the_middle"
     return None
 
 

@@ -10,8 +10,8 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from sim.golden.answer import ACK
 from sim.golden.layout import QpAccess
-from sim.golden.responder import ACK
 from sim.wire import opcodes
 from sim.wire.build import Packet, build, reseal
 from sim.wire.codec import ETHERNET_BYTES

@@ -3,9 +3,9 @@
 from collections import defaultdict
 from typing import NamedTuple
 
+from sim.golden.answer import REMOTE_ACCESS
 from sim.golden.layout import MrAccess
 from sim.golden.memory import ADDRESS_SPACE, PAGE
-from sim.golden.responder import REMOTE_ACCESS
 from sim.workload.host_setup import HostSetup
 from sim.workload.traffic import Seen
 
