@@ -24,11 +24,12 @@ from rtl.parser import HostInfo, Parser
 from rtl.parser.parser import ParserCounters, ParserReport
 from rtl.pcie import TlpLayout
 from rtl.responder import Responder
-from rtl.responder.responder import ResponderCounters, ResponderEvents
+from rtl.responder.records import ResponderCounters, ResponderEvents
 from rtl.stream import PacketLayout
 
 WRITERS = 5  # of the DMA engine: payload, CQEs, entries of the three caches
-READS_IN_ORDER = (False, False, False, True)  # its readers: the three caches, receive WQEs
+# Its readers: the three caches, receive WQEs, READs and atomics.
+READS_IN_ORDER = (False, False, False, True, True)
 
 
 class Counters(data.Struct):
@@ -107,7 +108,8 @@ class Nic(wiring.Component):
         m.submodules.control = control = Control(config)
         writers = (responder.write, completer.write, context.writeback, mpt.writeback,
                    cqc.writeback)
-        readers = (context.fetch, mpt.fetch, cqc.fetch, responder.wqe)
+        readers = (context.fetch, mpt.fetch, cqc.fetch, responder.wqe,
+                   responder.read)
         m.submodules.dma = dma = Dma(config, writers=WRITERS, readers=len(READS_IN_ORDER),
                                      ordered=READS_IN_ORDER)
 
@@ -122,6 +124,7 @@ class Nic(wiring.Component):
         connect(m, icrc_check.o_headers, responder.headers)
         connect(m, icrc_check.o_payload, responder.payload)
         connect(m, responder.answer, deparser.headers)
+        connect(m, responder.answer_payload, deparser.payload)
         connect(m, deparser.o, icrc_insert.i)
         connect(m, deparser.info, icrc_insert.info)
         connect(m, icrc_insert.o, flipped(self.mac_tx))

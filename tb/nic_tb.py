@@ -21,7 +21,7 @@ from rtl.icrc import IcrcReport
 from rtl.nic import Activity, Counters, Events
 from rtl.parser import ParserReport
 from rtl.responder import Drop
-from rtl.responder.responder import ResponderEvents
+from rtl.responder.records import ResponderEvents
 from tb.bits import number, pack, unpack
 from tb.build import read_job
 from tb.host import HostAgent

@@ -7,7 +7,7 @@ function that changes host memory. The result is a drop reason, a syndrome, or N
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.golden.layout import MemoryRegion, MrAccess, QpContext, ReceiveWqe, Settings
+from sim.golden.layout import Kind, MemoryRegion, MrAccess, QpContext, ReceiveWqe, Settings
 from sim.golden.memory import HostMemory
 from sim.wire import opcodes as op
 from sim.wire.build import Packet, build
@@ -15,6 +15,7 @@ from sim.workload.host_setup import HostSetup, Receive
 
 QPN, EPSN, MTU = 5, 0x100, 256
 KEY, LOCAL, POOR, ALIEN = 0x1AB, 0x2CD, 0x3EF, 0x401
+FAST, WINDOW, NOT_OURS = 0x502, 0x603, 0x704
 VA, SIZE, BASE = 0x7000_0000_0100, 0x1000, 0x5000_0000
 BUFFER = 0x6000_0000
 PEER, SELF = bytes(10) + b"\xff\xff\x0a\0\0\x02", bytes(10) + b"\xff\xff\x0a\0\0\x01"
@@ -32,6 +33,9 @@ class P:
     rkey: int = KEY
     length: int | None = None
     ackreq: int = 1
+    swap: int = 3  # or what is added
+    compare: int = 0
+    invalidated: int = 0
     bth: dict[str, int] = field(default_factory=dict)
     other: dict[str, Any] = field(default_factory=dict)
 
@@ -43,6 +47,9 @@ class P:
             "bth": {"opcode": self.opcode, "dqpn": QPN, "psn": (epsn + self.psn) % (1 << 24),
                     "ackreq": self.ackreq, **self.bth},
             "extensions": {"reth": {"va": self.va, "rkey": self.rkey, "length": length},
+                           "atomiceth": {"va": self.va, "rkey": self.rkey, "swap": self.swap,
+                                         "compare": self.compare},
+                           "ieth": {"rkey": self.invalidated},
                            "immdt": {"imm": 0x01020304}},
             "payload": payload, **self.other}))
 
@@ -56,9 +63,12 @@ def world(changes: dict[str, Any], receives: int = 4, entry_bytes: int = 256
     setup.add_region(LOCAL, BUFFER, 0x4000, MrAccess.LOCAL_WRITE, pd=1)
     setup.add_region(POOR, VA, SIZE, MrAccess(15 & ~2 & ~1), 0x5800_0000)
     setup.add_region(ALIEN, VA, SIZE, full, 0x5900_0000, pd=2)
+    setup.add_region(FAST, VA, SIZE, full, BASE, kind=Kind.FAST_REGION)
+    for key, qpn in ((WINDOW, QPN), (NOT_OURS, QPN + 1)):
+        setup.add_region(key, VA, SIZE, full, BASE, kind=Kind.WINDOW, qpn=qpn)
     context = QpContext(**{
-        "state": 3, "mtu": 1, "pkey": 0xFFFF, "access": 1, "min_rnr_timer": 9, "dest_qpn": 77,
-        "pd": 1, "udp_sport": 0xC123, "dmac": b"\2\0\0\0\0\2", "smac": b"\2\0\0\0\0\1",
+        "state": 3, "mtu": 1, "pkey": 0xFFFF, "access": 7, "max_dest_rd_atomic": 2,
+        "min_rnr_timer": 9, "dest_qpn": 77, "pd": 1, "udp_sport": 0xC123, "dmac": b"\2\0\0\0\0\2", "smac": b"\2\0\0\0\0\1",
         "tclass": 0x6A, "hop_limit": 61, "dip": PEER, "sip": SELF, "epsn": EPSN, "msn": 0x55,
         **changes})
     posted = [Receive(900 + i, BUFFER + 1001 * i, 1000, LOCAL) for i in range(receives)]
@@ -102,13 +112,15 @@ def wqe(ahead: int = 0, **fields: int):
 
 S1, SM, SL, SLI, SO, SOI = range(6)
 W1, WM, WL, WLI, WO, WOI = range(6, 12)
+SLV, SOV = op.SEND_LAST_INV, op.SEND_ONLY_INV
+RD, CS, FA = op.READ_REQUEST, op.CMP_SWAP, op.FETCH_ADD
 FULL = MTU
 OTHER = dict.fromkeys(("sgid",), bytes(15) + b"\1")
 ABSENT = wqe(posted=False)
 
 
-def _first(total: int) -> P:
-    return P(W1, FULL, length=total)
+def _first(total: int, psn: int = 0) -> P:
+    return P(W1, FULL, psn, length=total)
 
 
 CASES: dict[str, tuple[dict[str, Any], list[Any], str | int | None]] = {
@@ -143,14 +155,28 @@ CASES: dict[str, tuple[dict[str, Any], list[Any], str | int | None]] = {
     "09_keeps_r_nak": ({"r_nak": 1}, [P(WO, 4, psn=-1)], ACK),
     "09_mid_message": ({}, [_first(600), P(WO, 4, psn=0), P(WM, FULL, psn=1)], ACK),
     "09_invalidate": ({}, [P(op.SEND_ONLY_INV, 4, psn=-1)], ACK),
-    "10_read": ({}, [P(op.READ_REQUEST, psn=-1, length=4)], "duplicate_read"),
-    "10_atomic": ({}, [P(op.CMP_SWAP, psn=-1)], "duplicate_read"),
-    "10_flush": ({}, [P(op.FLUSH, psn=-1)], "duplicate_read"),
-    "10_atomic_write": ({}, [P(op.ATOMIC_WRITE, 8, psn=-1)], "duplicate_read"),
-    **{f"11_opcode_{c:02x}": ({}, [P(c, size, length=8)], INVALID) for c, size in (
-        (op.READ_REQUEST, 0), (op.CMP_SWAP, 0), (op.FETCH_ADD, 0), (op.SEND_LAST_INV, 4),
-        (op.SEND_ONLY_INV, 4), (op.FLUSH, 0), (op.ATOMIC_WRITE, 8))},
-    "11_in_a_send": ({}, [P(S1, FULL), P(op.READ_REQUEST, psn=1)], INVALID),
+    "10_read": ({}, [P(RD, psn=-1, length=4)], ACK),
+    "10_read_again": ({}, [P(RD, length=700), P(RD, length=700), P(WO, 4, psn=3)], ACK),
+    "10_read_from_the_middle": ({}, [P(RD, length=700), P(RD, psn=1, va=VA + FULL, length=444)],
+                                ACK),
+    "10_read_past_the_expected": ({}, [P(RD, psn=-1, length=FULL + 1)], "duplicate"),
+    "10_read_up_to_the_expected": ({"epsn": 1}, [P(RD, psn=-2, length=FULL + 1)], ACK),
+    "10_read_bad_key": ({}, [P(RD, psn=-1, rkey=LOCAL, length=4)], ACCESS),
+    "10_read_no_access": ({"access": 5}, [P(RD, psn=-1, length=4)], INVALID),
+    "10_read_zero_length": ({}, [P(RD, psn=-1, rkey=1)], ACK),
+    "10_read_in_a_write": ({}, [P(RD, length=600), _first(700, 3), P(RD, length=600),
+                                _first(700, 3), P(WM, FULL, psn=4)], ACK),
+    "10_atomic": ({}, [P(FA), P(FA), P(FA, psn=1), P(FA, psn=0)], ACK),
+    "10_atomic_not_kept": ({}, [P(CS, psn=-1)], "duplicate"),
+    "10_atomic_pushed_out": ({}, [P(FA), P(FA, psn=1), P(FA, psn=2), P(FA)], "duplicate"),
+    "10_atomic_last_but_one": ({}, [P(FA), P(FA, psn=1), P(FA, psn=2), P(CS, psn=1)], ACK),
+    "10_atomic_none_at_a_time": ({"max_dest_rd_atomic": 0}, [P(FA, psn=-1)], "duplicate"),
+    "10_flush": ({}, [P(op.FLUSH, psn=-1)], "duplicate"),
+    "10_atomic_write": ({}, [P(op.ATOMIC_WRITE, 8, psn=-1)], "duplicate"),
+    "11_flush": ({}, [P(op.FLUSH)], INVALID),
+    "11_atomic_write": ({}, [P(op.ATOMIC_WRITE, 8, length=8)], INVALID),
+    "12_read_in_a_send": ({}, [P(S1, FULL), P(RD, psn=1, length=4)], INVALID),
+    "12_atomic_in_a_write": ({}, [_first(600), P(FA, psn=1)], INVALID),
     "12_middle_alone": ({}, [P(SM, FULL)], INVALID),
     "12_last_alone": ({}, [P(WL, 4)], INVALID),
     "12_only_in_write": ({}, [_first(600), P(WO, 4, psn=1)], INVALID),
@@ -171,6 +197,21 @@ CASES: dict[str, tuple[dict[str, Any], list[Any], str | int | None]] = {
     "14_zero_length": ({"access": 0}, [P(WO, 0)], INVALID),
     "14_before_15": ({"access": 6}, [P(WO, 4, rkey=POOR)], INVALID),
     "14_not_for_send": ({"access": 0}, [P(SO, 4)], ACK),
+    "14_no_read": ({"access": 5}, [P(RD, length=4)], INVALID),
+    "14_no_atomic": ({"access": 3}, [P(FA)], INVALID),
+    "14_no_read_at_a_time": ({"max_dest_rd_atomic": 0}, [P(RD)], INVALID),
+    "15_read_rights": ({}, [P(RD, va=BUFFER, rkey=LOCAL, length=4)], ACCESS),
+    "15_read_past": ({}, [P(RD, length=SIZE + 1)], ACCESS),
+    "15_read_all": ({}, [P(RD, length=SIZE)], ACK),
+    "15_read_zero_length_bad_key": ({}, [P(RD, rkey=1, va=3)], ACK),
+    "15_atomic_rights": ({}, [P(CS, va=BUFFER + 8, rkey=LOCAL)], ACCESS),
+    "15_atomic_past": ({}, [P(CS, va=VA + SIZE)], ACCESS),
+    "15_atomic_end": ({}, [P(CS, va=VA + SIZE - 8)], ACK),
+    "15_window": ({}, [P(WO, 4, rkey=WINDOW)], ACK),
+    "15_window_of_another_qp": ({}, [P(WO, 4, rkey=NOT_OURS)], ACCESS),
+    "16_read_too_long": ({}, [region(KEY, length=1 << 40), P(RD, length=(1 << 31) + 1)], INVALID),
+    "16_atomic_unaligned": ({}, [P(FA, va=VA + 4)], INVALID),
+    "16_after_15": ({}, [P(FA, va=BUFFER + 4, rkey=LOCAL)], ACCESS),
     "15_key": ({}, [P(WO, 4, rkey=KEY ^ 1)], ACCESS),
     "15_index": ({}, [P(WO, 4, rkey=0xFFFFFFFF)], ACCESS),
     "15_rights": ({}, [P(WO, 4, rkey=POOR)], ACCESS),
@@ -236,6 +277,26 @@ CASES: dict[str, tuple[dict[str, Any], list[Any], str | int | None]] = {
                       "dip": bytes(range(16)), "sip": bytes(range(16, 32))},
                      [P(WO, 4, other={"network": "ipv6", "sgid": bytes(range(16)),
                                       "dgid": bytes(range(16, 32))})], ACK),
+    **{f"22_read_of_{n}": ({}, [P(RD, va=VA + 3, length=n), P(WO, 4, psn=max(1, -(-n // FULL)))],
+                           ACK)
+       for n in (0, 1, FULL - 1, FULL, FULL + 1, 3 * FULL - 1, 3 * FULL, 8 * FULL, 8 * FULL + 1)},
+    "22_read_wraps": ({"epsn": 0xFFFFFE}, [P(RD, length=700), P(WO, 4, psn=3)], ACK),
+    "22_read_mtu_4096": ({"mtu": 5}, [region(KEY, length=1 << 20), P(RD, length=12289)], ACK),
+    "22_read_clears_r_nak": ({"r_nak": 1}, [P(RD, length=4), P(WO, 4, psn=2)], GAP),
+    "22_fetch_add": ({}, [P(FA, swap=(1 << 64) - 1), P(FA, psn=1, swap=1 << 63),
+                          P(RD, psn=2, length=8)], ACK),
+    "22_compare_swap": ({}, [P(CS, swap=0x0102030405060708), P(CS, psn=1, swap=9),
+                             P(CS, psn=2, swap=9, compare=0x0102030405060708),
+                             P(RD, psn=3, length=8)], ACK),
+    "22_invalidate": ({}, [P(SOV, 4, invalidated=WINDOW), P(WO, 4, psn=1, rkey=WINDOW)], ACCESS),
+    "22_invalidate_empty": ({}, [P(SOV, 0, invalidated=FAST)], ACK),
+    "22_invalidate_last": ({}, [P(S1, FULL), P(SLV, 4, psn=1, invalidated=WINDOW)], ACK),
+    "22_invalidate_twice": ({}, [P(SOV, 4, invalidated=FAST),
+                                 P(SOV, 4, psn=1, invalidated=FAST)], ACCESS),
+    "22_invalidate_region": ({}, [P(SOV, 4, invalidated=KEY)], ACCESS),
+    "22_invalidate_of_another_qp": ({}, [P(SOV, 4, invalidated=NOT_OURS)], ACCESS),
+    "22_invalidate_unknown": ({}, [P(SOV, 4, invalidated=0xFFFFFF00)], ACCESS),
+    "22_invalidate_last_refused": ({}, [P(S1, FULL), P(SLV, 4, psn=1, invalidated=KEY)], ACCESS),
     "22_flow_entropy": ({"udp_sport": 0, "flow_label": 0xABCDE}, [P(WO, 4)], ACK),
     "22_error_is_final": ({}, [P(WO, 4, rkey=1), P(WO, 4)], "qp_state"),
     **{f"22_write_of_{n}_mtu": ({}, [P(W1, FULL, length=n * FULL)] + [

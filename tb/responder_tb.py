@@ -16,7 +16,7 @@ from rtl.context import CacheRequest, CacheResponse, Operation
 from rtl.dma.interface import Done, ReadBeat, ReadRequest, WriteRequest
 from rtl.headers import Headers, Kind
 from rtl.responder import Drop
-from rtl.responder.responder import ResponderEvents
+from rtl.responder.records import ResponderEvents
 from sim.golden.nic import GoldenNic
 from sim.wire.codec import gid_bytes, mac_bytes, parse
 from tb import responder_cases as cases
@@ -26,6 +26,7 @@ from tb.ports import Pulses, Sink, Source, beats, is_last, packets, reset, run
 
 KINDS = {"roce2": Kind.ROCE2, "roce1": Kind.ROCE1, "cnp": Kind.CNP}
 OK, BAD_KEY, FETCH_FAILED = 0, 1, 2
+BTH_FIELDS = ("opcode", "se", "m", "tver", "pkey", "fecn", "becn", "dqpn", "ackreq", "psn")
 
 
 class Delayed:
@@ -88,19 +89,23 @@ class Bench:
         self.entry = 256
         stall, latency = job.get("stall", 0), job.get("latency", 4)
         self.failing: set[str] = set()
+        self.good = 0  # beats that a failing read gives
         self.locked: set[tuple[str, int]] = set()
         common = (rng, stall, latency)
         self.headers = Source(dut, "headers", rng, stall)
         self.payload = Source(dut, "payload", rng, stall)
         self.answers = Sink(dut, "answer", rng, stall)
+        self.answer_payload = Sink(dut, "answer_payload", rng, stall)
         self.events = Pulses(dut, "events", ResponderEvents)
         self.write = Writes(dut, "write", *common, self.width, lambda: self.memory)
         self.cqe_write = Writes(dut, "cqe_write", *common, self.width, lambda: self.memory)
         self.agents = [
-            self.headers, self.payload, self.answers, self.events, self.write, self.cqe_write,
+            self.headers, self.payload, self.answers, self.answer_payload, self.events,
+            self.write, self.cqe_write,
             *(Delayed(dut, name, CacheRequest(size), *common, self._cache(name, size))
               for name, size in (("qpc", 256), ("mpt", 64), ("cqc", 64))),
-            Delayed(dut, "wqe", ReadRequest, *common, self._read)]
+            *(Delayed(dut, name, ReadRequest, *common, self._reader(name))
+              for name in ("wqe", "read"))]
         self.cycle = 0
         self.sequence = 0
 
@@ -109,6 +114,7 @@ class Bench:
         self.golden = GoldenNic(self.memory.copy(), self.settings)
         self.epsn = changes.get("epsn", cases.EPSN)
         self.failing.clear()
+        self.good = 0
 
     def _cache(self, name, size):
         layout = CacheResponse(size)
@@ -136,16 +142,22 @@ class Bench:
             return [pack(layout, answer)]
         return serve
 
-    def _read(self, request):
-        assert request["length"] == 64
+    def _reader(self, name):
+        """A failing port gives the first `self.good` beats, then the failure."""
         layout, size = ReadBeat(self.width), self.width // 8
-        if "wqe" in self.failing:
-            return [pack(layout, {"last": 1, "none": 1, "status": 1})]
-        raw = self.memory.read(request["address"], 64)
-        count = max(1, 64 // size)
-        return [pack(layout, {"data": int.from_bytes(raw[i * size:(i + 1) * size], "little"),
-                              "last": i == count - 1, "empty": max(0, size - 64)})
-                for i in range(count)]
+
+        def serve(request):
+            raw = self.memory.read(request["address"], request["length"])
+            parts = [raw[start:start + size] for start in range(0, len(raw), size)]
+            words = [pack(layout, {"data": int.from_bytes(part, "little"),
+                                   "last": index == len(parts) - 1, "empty": size - len(part)})
+                     for index, part in enumerate(parts)]
+            if name in self.failing:
+                good = [pack(layout, {"data": int.from_bytes(part, "little")})
+                        for part in parts[:self.good]]
+                return [*good, pack(layout, {"last": 1, "none": 1, "status": 1})]
+            return words
+        return serve
 
     def offer(self, frame):
         """Queue the packet; gives what the codec says of it."""
@@ -161,8 +173,11 @@ class Bench:
             values["ip"] = {"version": ip["version"],
                             "src": int.from_bytes(gid_bytes(ip["src"]), "little"),
                             "dst": int.from_bytes(gid_bytes(ip["dst"]), "little")}
-        if "reth" in report:
-            values["reth"] = report["reth"]
+        for name in ("reth", "atomiceth"):
+            if name in report:
+                values[name] = report[name]
+        if "ieth" in report:
+            values["ieth"] = report["ieth"]["rkey"]
         if "immdt" in report:
             imm = report["immdt"]["imm"].to_bytes(4, "big")
             values["immdt"] = int.from_bytes(imm, "little")
@@ -176,12 +191,21 @@ class Bench:
         """Run until that many packets are finished and their completions are written."""
         self.cycle = await run(
             self.dut, self.agents, lambda: len(self.events.items) >= packets_wanted
-            and not self.locked, limit=3000, quiet=30, first=self.cycle)
+            and not self.locked and self._payload_is_out(), limit=9000, quiet=30,
+            first=self.cycle)
+
+    def _payload_is_out(self):
+        """Every answer that announces payload has it."""
+        wanted = sum(unpack(Headers, word)["payload_length"] != 0
+                     for _, word in self.answers.items)
+        return sum(is_last(word, self.width)
+                   for _, word in self.answer_payload.items) == wanted
 
     async def packet(self, frame):
         """One packet through RTL and model; gives the model's outcome."""
         self.events.items.clear()
         self.answers.items.clear()
+        self.answer_payload.items.clear()
         self.offer(frame)
         await self.step(1)
         outcome = self.golden.receive(frame)
@@ -199,6 +223,8 @@ class Bench:
     def same_answers(self, frames):
         got = [unpack(Headers, word) for _, word in self.answers.items]
         assert [brief(headers) for headers in got] == [expected(frame) for frame in frames]
+        payload = packets((word for _, word in self.answer_payload.items), self.width)
+        assert payload == [part for frame in frames if (part := parse(frame)["payload"])]
 
     def same_memory(self):
         different = self.memory.differences(self.golden.memory)
@@ -220,9 +246,9 @@ def brief(headers):
         "dip": ip["dst"].to_bytes(16, "little"), "sport": headers["udp"]["sport"],
         "dport": headers["udp"]["dport"], "length": headers["payload_length"],
         "present": [name for name, bit in headers["present"].items() if bit],
-        "bth": {name: bth[name] for name in ("opcode", "se", "m", "pad", "tver", "pkey", "fecn",
-                                             "becn", "dqpn", "ackreq", "psn")},
-        "aeth": headers["aeth"]}
+        "bth": {name: bth[name] for name in BTH_FIELDS},
+        "aeth": headers["aeth"] if headers["present"]["aeth"] else None,
+        "original": headers["atomicacketh"] if headers["present"]["atomicacketh"] else None}
 
 
 def expected(frame):
@@ -239,11 +265,11 @@ def expected(frame):
         "version": ip["version"], "dscp": ip["dscp"], "ecn": ip["ecn"], "ttl": ip["ttl"],
         "flow": flow if ip["version"] == 6 else 0, "sip": gid_bytes(ip["src"]),
         "dip": gid_bytes(ip["dst"]), "sport": report["udp"]["sport"],
-        "dport": report["udp"]["dport"], "length": 0, "present": ["aeth"],
-        "bth": {name: report["bth"][name] for name in (
-            "opcode", "se", "m", "pad", "tver", "pkey", "fecn", "becn", "dqpn", "ackreq",
-            "psn")},
-        "aeth": report["aeth"]}
+        "dport": report["udp"]["dport"], "length": report["payload_length"],
+        "present": [name for name in ("aeth", "atomicacketh") if name in report],
+        "bth": {name: report["bth"][name] for name in BTH_FIELDS},
+        "aeth": report.get("aeth"),
+        "original": report.get("atomicacketh", {}).get("original")}
 
 
 async def begin(dut):
@@ -291,8 +317,12 @@ async def failures(dut):
     """A fetch that fails is never used."""
     bench, _, _ = await begin(dut)
     send, write = cases.P(cases.SO, 8), cases.P(cases.WO, 8)
+    read, atomic = cases.P(cases.RD, length=700), cases.P(cases.FA)
     for failing, steps, drop, syndrome, status in (
             ("qpc", [write], "context_fetch", None, None),
+            ("read", [read], "none", cases.REMOTE, None),
+            ("read", [atomic], "none", cases.REMOTE, None),
+            ("mpt", [read], "none", cases.REMOTE, None),
             ("mpt", [write], "none", cases.REMOTE, None),
             ("mpt", [send], "none", cases.REMOTE, 11),
             ("wqe", [send], "none", cases.REMOTE, None),
@@ -317,8 +347,32 @@ async def failures(dut):
         assert not bench.payload.queue and not bench.locked
         if failing == "qpc":
             assert not bench.memory.differences(before)
+    await _failing_read(bench, read)
     write_result({"completer": dut.completer_counters.value.to_unsigned()})
     assert dut.completer_counters.value.to_unsigned() >> 32 == 1, "lost completions"
+
+
+async def _failing_read(bench, read):
+    """The host fails after so many beats: the responses before that are sent, then a NAK."""
+    packet = 8 * cases.MTU // bench.width
+    for good in (1, packet - 1, packet, packet + 1, 2 * packet, 2 * packet + 1):
+        bench.load({})
+        bench.failing.add("read")
+        bench.good = good
+        for items in (bench.events, bench.answers, bench.answer_payload):
+            items.items.clear()
+        bench.offer(read.frame(bench.epsn))
+        await bench.step(1)
+        got = [unpack(Headers, word) for _, word in bench.answers.items]
+        sent = good // packet
+        assert [headers["bth"]["psn"] for headers in got] == list(
+            range(bench.epsn, bench.epsn + sent + 1))
+        assert got[-1]["aeth"]["syndrome"] == cases.REMOTE
+        payload = packets((word for _, word in bench.answer_payload.items), bench.width)
+        assert [len(part) for part in payload] == [cases.MTU] * sent
+        assert cases.context_of(bench.memory, bench.settings).state == 6
+        bench.load({})
+        await bench.packet(read.frame(bench.epsn))  # nothing of it is left
 
 
 def traffic(rng, count):
@@ -331,8 +385,11 @@ def traffic(rng, count):
         elif kind == 1:
             steps.append(cases.P(rng.choice((cases.WO, cases.SM)), 256,
                                  psn=psn - rng.randint(1, 9)))
-        elif kind == 2 and rng.random() < 0.2:
-            steps.append(cases.P(rng.randrange(12), rng.randrange(300), psn=psn))
+        elif kind in (2, 3):
+            steps += read_or_atomic(rng, psn)
+            psn += max(1, -(-(steps[-1].length or 0) // 256))
+        elif kind == 4 and rng.random() < 0.2:
+            steps.append(cases.P(rng.randrange(12), rng.randrange(1, 300), psn=psn))
         else:
             size, imm = rng.choice((0, 1, 3, 64, 255, 256, 257, 512, 700)), rng.randrange(2)
             base = rng.choice((0, 6))
@@ -347,6 +404,17 @@ def traffic(rng, count):
                 psn += 1
             steps.append(cases.wqe(posted=rng.random() < 0.8))
     return steps
+
+
+def read_or_atomic(rng, psn):
+    """One of a queue pair's requests, and sometimes one of the last again before it."""
+    again = [cases.P(rng.choice((cases.RD, cases.FA, cases.CS)), psn=psn - rng.randint(1, 6),
+                     length=rng.choice((0, 8, 300, 900)))] * (rng.random() < 0.5)
+    if rng.random() < 0.5:
+        return [*again, cases.P(rng.choice((cases.FA, cases.CS)), psn=psn, swap=rng.getrandbits(64),
+                                va=cases.VA + 8 * rng.randrange(3))]
+    return [*again, cases.P(cases.RD, psn=psn, va=cases.VA + rng.randrange(2000),
+                            length=rng.choice((0, 1, 64, 255, 256, 257, 700, 1100)))]
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")

@@ -11,6 +11,7 @@ MPT_BYTES = 64
 CQC_BYTES = 64
 WQE_BYTES = 64
 CQE_BYTES = 64
+SAVED_ATOMIC_BYTES = 16
 
 
 class QpState(enum.Enum, shape=8):
@@ -91,12 +92,14 @@ class Qpc(data.Struct):
     r_left: unsigned(32)
     r_bytes: unsigned(32)
     r_wr_id: unsigned(64)
-    reserved_136: unsigned(8 * 120)
+    atomic_base: unsigned(64)
+    r_atomic: unsigned(8)
+    reserved_145: unsigned(8 * 111)
 
 
 # What the responder writes in a context; the commit's mask is made of these.
 RESPONDER_FIELDS = ("state", "epsn", "msn", "r_op", "r_nak", "rq_consume", "r_key", "r_va",
-                    "r_left", "r_bytes", "r_wr_id")
+                    "r_left", "r_bytes", "r_wr_id", "r_atomic")
 
 
 class MptAccess(data.Struct):
@@ -107,6 +110,12 @@ class MptAccess(data.Struct):
     reserved: unsigned(4)
 
 
+class MptKind(enum.Enum, shape=8):
+    REGION = 0
+    FAST_REGION = 1  # a SEND with invalidate may end it
+    WINDOW = 2  # type 2, bound to one QP: the same
+
+
 class Mpt(data.Struct):
     """Memory protection table entry."""
 
@@ -114,11 +123,22 @@ class Mpt(data.Struct):
     pd: unsigned(32)
     access: MptAccess
     state: unsigned(8)
-    reserved_10: unsigned(48)
+    kind: unsigned(8)
+    reserved_11: unsigned(8)
+    qpn: unsigned(32)
     va: unsigned(64)
     length: unsigned(64)
     base: unsigned(64)
     reserved_40: unsigned(8 * 24)
+
+
+class SavedAtomic(data.Struct):
+    """What an atomic found, kept for its duplicates."""
+
+    psn: unsigned(32)
+    valid: unsigned(8)
+    reserved_5: unsigned(24)
+    original: unsigned(64)
 
 
 class Cqc(data.Struct):

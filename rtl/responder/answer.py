@@ -1,7 +1,7 @@
-"""Acknowledge packets (IBTA 9.7.5.1; docs/responder.md, Answer packets)."""
+"""The headers of answers (IBTA 9.7.5.1; docs/responder.md, Answer packets)."""
 
-from amaranth.hdl import C, Cat, Module, Mux
-from amaranth.lib import wiring
+from amaranth.hdl import C, Cat, Module, Mux, unsigned
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.headers import Headers, Kind, Opcode
@@ -21,19 +21,29 @@ def source_port(qpc):
     return Mux(qpc.udp_sport == 0, Cat(folded, C(DYNAMIC_PORTS, 2)), qpc.udp_sport)
 
 
-class Acknowledge(wiring.Component):
-    """Combinational: the headers of an ACK or NAK from the context, PSN, MSN and syndrome."""
+class Reply(data.Struct):
+    """What is one answer's own."""
+
+    opcode: Opcode
+    psn: unsigned(24)
+    aeth: unsigned(1)  # all but the middle of a READ have one
+    syndrome: unsigned(8)
+    length: unsigned(13)  # bytes of payload
+    original: unsigned(64)  # of an atomic
+
+
+class AnswerHeaders(wiring.Component):
+    """Combinational: the headers of an answer from the context, the MSN and the reply."""
 
     qpc: In(Qpc)
     sequence: In(32)  # of the frame that is answered, for observers
-    psn: In(24)
     msn: In(24)
-    syndrome: In(8)
+    reply: In(Reply)
     headers: Out(Headers)
 
     def elaborate(self, platform):
         m = Module()
-        out, qpc = self.headers, self.qpc
+        out, qpc, reply = self.headers, self.qpc, self.reply
         m.d.comb += [
             out.kind.eq(Kind.ROCE2),
             out.sequence.eq(self.sequence),
@@ -49,13 +59,16 @@ class Acknowledge(wiring.Component):
             out.ip.dst.eq(qpc.dip),
             out.udp.sport.eq(source_port(qpc)),
             out.udp.dport.eq(ROCE_PORT),
-            out.bth.opcode.eq(Opcode.ACKNOWLEDGE),
+            out.bth.opcode.eq(reply.opcode),
             out.bth.pkey.eq(qpc.pkey),
             out.bth.dqpn.eq(qpc.dest_qpn),
-            out.bth.psn.eq(self.psn),
-            out.present.aeth.eq(1),
-            out.aeth.syndrome.eq(self.syndrome),
+            out.bth.psn.eq(reply.psn),
+            out.payload_length.eq(reply.length),
+            out.present.aeth.eq(reply.aeth),
+            out.aeth.syndrome.eq(reply.syndrome),
             out.aeth.msn.eq(self.msn),
+            out.present.atomicacketh.eq(reply.opcode == Opcode.ATOMIC_ACKNOWLEDGE),
+            out.atomicacketh.eq(reply.original),
         ]
         with m.If(qpc.flags.ipv6):
             m.d.comb += [

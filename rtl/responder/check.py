@@ -8,14 +8,16 @@ from rtl.headers import Headers, Kind, Opcode
 from rtl.host.layout import Message, Qpc, QpState, Service
 from rtl.responder.names import Drop, Verdict
 
+_INVALIDATE = (Opcode.SEND_LAST_INV, Opcode.SEND_ONLY_INV)
 _SEND = (Opcode.SEND_FIRST, Opcode.SEND_MIDDLE, Opcode.SEND_LAST, Opcode.SEND_LAST_IMM,
-         Opcode.SEND_ONLY, Opcode.SEND_ONLY_IMM)
+         Opcode.SEND_ONLY, Opcode.SEND_ONLY_IMM, *_INVALIDATE)
 _WRITE = (Opcode.WRITE_FIRST, Opcode.WRITE_MIDDLE, Opcode.WRITE_LAST, Opcode.WRITE_LAST_IMM,
           Opcode.WRITE_ONLY, Opcode.WRITE_ONLY_IMM)
-_INVALIDATE = (Opcode.SEND_LAST_INV, Opcode.SEND_ONLY_INV)
+_ATOMIC = (Opcode.COMPARE_SWAP, Opcode.FETCH_ADD)
 _FIRST = (Opcode.SEND_FIRST, Opcode.WRITE_FIRST)
 _MIDDLE = (Opcode.SEND_MIDDLE, Opcode.WRITE_MIDDLE)
-_LAST = (Opcode.SEND_LAST, Opcode.SEND_LAST_IMM, Opcode.WRITE_LAST, Opcode.WRITE_LAST_IMM)
+_LAST = (Opcode.SEND_LAST, Opcode.SEND_LAST_IMM, Opcode.SEND_LAST_INV, Opcode.WRITE_LAST,
+         Opcode.WRITE_LAST_IMM)
 _IMM = (Opcode.SEND_LAST_IMM, Opcode.SEND_ONLY_IMM, Opcode.WRITE_LAST_IMM, Opcode.WRITE_ONLY_IMM)
 
 
@@ -27,6 +29,10 @@ class Shape(data.Struct):
     starts: 1  # FIRST or ONLY
     ends: 1  # LAST or ONLY
     imm: 1
+    invalidate: 1
+    read: 1
+    atomic: 1
+    repeat: 1  # the PSN is behind the expected one
 
 
 class PacketCheck(wiring.Component):
@@ -44,39 +50,46 @@ class PacketCheck(wiring.Component):
         opcode = bth.opcode
         first, middle, last = (opcode.matches(*group) for group in (_FIRST, _MIDDLE, _LAST))
         send, write = opcode.matches(*_SEND), opcode.matches(*_WRITE)
+        read, atomic = opcode == Opcode.READ_REQUEST, opcode.matches(*_ATOMIC)
+        distance = Signal(24)
         m.d.comb += [
             self.shape.send.eq(send),
             self.shape.write.eq(write),
             self.shape.starts.eq(~middle & ~last),
             self.shape.ends.eq(~first & ~middle),
             self.shape.imm.eq(opcode.matches(*_IMM)),
+            self.shape.invalidate.eq(opcode.matches(*_INVALIDATE)),
+            self.shape.read.eq(read),
+            self.shape.atomic.eq(atomic),
+            self.shape.repeat.eq(distance[23]),
         ]
 
         silent = self._silent_drop(m)
         wrong = self._wrong_sequence() | self._wrong_length(m, first | middle, last)
-        distance = Signal(24)
+        refused = self._refused()
         m.d.comb += distance.eq(bth.psn - qpc.epsn[:24])
 
         with m.If(silent != Drop.NONE):
             m.d.comb += [self.verdict.eq(Verdict.DROP), self.drop.eq(silent)]
         with m.Elif(distance[23]):
-            with m.If(send | write | opcode.matches(*_INVALIDATE)):
+            with m.If(send | write):
                 m.d.comb += self.verdict.eq(Verdict.DUPLICATE)
+            with m.Elif(read):
+                m.d.comb += self.verdict.eq(Mux(refused, Verdict.INVALID, Verdict.READ))
+            with m.Elif(atomic & (qpc.max_dest_rd_atomic != 0)):
+                m.d.comb += self.verdict.eq(Verdict.ATOMIC)
             with m.Else():
-                m.d.comb += [self.verdict.eq(Verdict.DROP), self.drop.eq(Drop.DUPLICATE_READ)]
+                m.d.comb += [self.verdict.eq(Verdict.DROP), self.drop.eq(Drop.DUPLICATE)]
         with m.Elif(distance != 0):
             with m.If(qpc.r_nak[0]):
                 m.d.comb += [self.verdict.eq(Verdict.DROP), self.drop.eq(Drop.PSN_GAP)]
             with m.Else():
                 m.d.comb += self.verdict.eq(Verdict.SEQUENCE_NAK)
-        with m.Elif(~send & ~write):
-            m.d.comb += self.verdict.eq(Verdict.INVALID)
-        with m.Elif(wrong):
-            m.d.comb += self.verdict.eq(Verdict.INVALID)
-        with m.Elif(write & self.shape.starts & ~qpc.access.remote_write):
+        with m.Elif(~(send | write | read | atomic) | wrong | refused):
             m.d.comb += self.verdict.eq(Verdict.INVALID)
         with m.Else():
-            m.d.comb += self.verdict.eq(Mux(send, Verdict.SEND, Verdict.WRITE))
+            m.d.comb += self.verdict.eq(Mux(send, Verdict.SEND, Mux(write, Verdict.WRITE,
+                                        Mux(read, Verdict.READ, Verdict.ATOMIC))))
         return m
 
     def _silent_drop(self, m):
@@ -108,4 +121,12 @@ class PacketCheck(wiring.Component):
         length = self.headers.payload_length
         mtu = Signal(14)
         m.d.comb += mtu.eq(128 << self.qpc.mtu[:3])
-        return (length > mtu) | (full & (length != mtu)) | (last & (length == 0))
+        return ((length > mtu) | (full & (length != mtu)) | (last & (length == 0))
+                | ((self.shape.read | self.shape.atomic) & (length != 0)))
+
+    def _refused(self):
+        """Row 14: the QP does not support the request (IBTA 9.7.4.1.2)."""
+        shape, access = self.shape, self.qpc.access
+        return ((shape.write & shape.starts & ~access.remote_write)
+                | (shape.read & ~access.remote_read) | (shape.atomic & ~access.remote_atomic)
+                | ((shape.read | shape.atomic) & (self.qpc.max_dest_rd_atomic == 0)))

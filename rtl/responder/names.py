@@ -16,7 +16,7 @@ class Drop(enum.Enum, shape=4):
     ADDRESS = 7
     NO_REQUESTER = 8
     PSN_GAP = 9
-    DUPLICATE_READ = 10
+    DUPLICATE = 10  # that cannot be answered again
 
 
 class Verdict(enum.Enum, shape=3):
@@ -26,8 +26,10 @@ class Verdict(enum.Enum, shape=3):
     DUPLICATE = 1  # acknowledge again, do nothing
     SEQUENCE_NAK = 2
     INVALID = 3  # NAK 0x61, error state
+    READ = 4  # go on: a READ, or a duplicate of one
     SEND = 5  # go on: a packet of a SEND
     WRITE = 6  # go on: a packet of an RDMA WRITE
+    ATOMIC = 7  # go on: an atomic, or a duplicate of one
 
 
 class Syndrome(enum.IntEnum, shape=8):
