@@ -68,7 +68,8 @@ def world(changes: dict[str, Any], receives: int = 4, entry_bytes: int = 256
         setup.add_region(key, VA, SIZE, full, BASE, kind=Kind.WINDOW, qpn=qpn)
     context = QpContext(**{
         "state": 3, "mtu": 1, "pkey": 0xFFFF, "access": 7, "max_dest_rd_atomic": 2,
-        "min_rnr_timer": 9, "dest_qpn": 77, "pd": 1, "udp_sport": 0xC123, "dmac": b"\2\0\0\0\0\2", "smac": b"\2\0\0\0\0\1",
+        "min_rnr_timer": 9, "dest_qpn": 77, "pd": 1, "udp_sport": 0xC123,
+        "dmac": b"\2\0\0\0\0\2", "smac": b"\2\0\0\0\0\1",
         "tclass": 0x6A, "hop_limit": 61, "dip": PEER, "sip": SELF, "epsn": EPSN, "msn": 0x55,
         **changes})
     posted = [Receive(900 + i, BUFFER + 1001 * i, 1000, LOCAL) for i in range(receives)]

@@ -9,9 +9,10 @@ import struct
 import pytest
 
 from sim.golden.layout import QpContext
+from sim.wire import opcodes
 from sim.wire.build import Packet, build, reseal
 from sim.wire.capture import CapturedFrame, CaptureError, read_capture, write_capture
-from sim.workload import random_faults, replay
+from sim.workload import replay
 from sim.workload.random_rc import generate
 from sim.workload.replay import TruthError
 from tests.golden_replay import CAPTURES, run
@@ -191,12 +192,10 @@ def test_capture_without_rdma(tmp_path):
 
 
 def test_what_is_not_carried_out_is_told(tmp_path):
-    planned = random_faults.NOT_CARRIED_OUT[0]
-    frame = build(Packet(bth={"opcode": planned.opcode, "dqpn": 9}, extensions=planned.extensions))
-    write_capture(tmp_path / "read.pcap", [CapturedFrame(frame, 0)])
-    assert replay.inferred(tmp_path / "read.pcap").notes[-1] == (
-        "QP 9: frame 1 (RC_READ_REQUEST) asks for what the responder does not carry out yet; "
-        "answers differ from there on")
+    frame = build(Packet(bth={"opcode": opcodes.UC | opcodes.SEND_ONLY, "dqpn": 9}))
+    write_capture(tmp_path / "uc.pcap", [CapturedFrame(frame, 0)])
+    assert replay.inferred(tmp_path / "uc.pcap").notes[-1] == (
+        "QP 9: frame 1 (UC_SEND_ONLY) asks for UC, which the responder does not serve yet")
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -33,6 +33,8 @@ IN_PROGRESS = {
     opcodes.SEND_LAST_IMM: ReceiveOp.SEND, opcodes.WRITE_MIDDLE: ReceiveOp.WRITE,
     opcodes.WRITE_LAST: ReceiveOp.WRITE, opcodes.WRITE_LAST_IMM: ReceiveOp.WRITE}
 FULL_ACCESS = QpAccess.WRITE | QpAccess.READ | QpAccess.ATOMIC
+WHOLE_PACKETS = (opcodes.SEND_FIRST, opcodes.SEND_MIDDLE, opcodes.WRITE_FIRST,
+                 opcodes.WRITE_MIDDLE, opcodes.READ_RESP_FIRST, opcodes.READ_RESP_MIDDLE)
 
 
 def inferred(capture_path: str | Path, nic: str | None = None,
@@ -169,12 +171,11 @@ def _add_qp(setup: HostSetup, buffers: _Buffers, qpn: int, requests: list[Seen],
     context = _context(first, answers)
     context.service = service
     if service is not Service.RC:
-        notes.append(f"QP {qpn}: {service.name}, which this NIC does not serve yet")
         setup.add_qp(qpn, context, [])
         return
     _note_peer(qpn, context, answers, notes)
     context.epsn = _first_psn(requests, answers)
-    context.mtu = _mtu_code(requests)
+    context.mtu = _mtu_code(requests + answers)
     context.pkey = first.report["bth"]["pkey"] | FULL_MEMBER
     notes.append(f"QP {qpn}: expects PSN {context.epsn} first, has MTU {context.mtu_bytes} and "
                  "allows all remote access")
@@ -246,8 +247,7 @@ def _enter_message(context: QpContext, buffers: _Buffers, requests: list[Seen],
 def _mtu_code(requests: list[Seen]) -> int:
     """The MTU of whole packets, else the smallest that holds the longest one."""
     whole = Counter(seen.report["payload_length"] for seen in requests
-                    if seen.opcode in (opcodes.SEND_FIRST, opcodes.SEND_MIDDLE,
-                                       opcodes.WRITE_FIRST, opcodes.WRITE_MIDDLE))
+                    if seen.opcode in WHOLE_PACKETS)
     longest = max(seen.report["payload_length"] for seen in requests)
     size = whole.most_common(1)[0][0] if whole else longest
     return min(code for mtu, code in MTU_CODE.items() if mtu >= size)

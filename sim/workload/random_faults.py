@@ -22,12 +22,9 @@ if TYPE_CHECKING:
 
 Fault = Callable[["Traffic", RandomQp], bool]
 HALF = PSN_SPACE // 2
-ATOMIC = {"atomiceth": {"va": 0x1000, "rkey": 0, "swap": 1, "compare": 2}}
-NOT_CARRIED_OUT = [  # row 11
-    Planned(opcodes.READ_REQUEST, b"", {"reth": {"va": 0x1000, "rkey": 0, "length": 64}}),
-    Planned(opcodes.CMP_SWAP, b"", ATOMIC),
-    Planned(opcodes.FETCH_ADD, b"", ATOMIC),
-    Planned(opcodes.SEND_ONLY_INV, b"abc", {"ieth": {"rkey": 7}}),
+ACCESS = {opcodes.WRITE_ONLY: QpAccess.WRITE, opcodes.READ_REQUEST: QpAccess.READ,
+          opcodes.CMP_SWAP: QpAccess.ATOMIC, opcodes.FETCH_ADD: QpAccess.ATOMIC}
+UNSUPPORTED = [  # row 11
     Planned(opcodes.FLUSH, b"", {"feth": {"selectivity": 1}}),
     Planned(opcodes.ATOMIC_WRITE, bytes(8), {"reth": {"va": 0x1000, "rkey": 0, "length": 8}}),
 ]
@@ -50,9 +47,31 @@ def duplicate(traffic: "Traffic", qp: RandomQp) -> bool:
 
 
 def duplicate_other(traffic: "Traffic", qp: RandomQp) -> bool:
-    """Rows 9 and 10: PSN behind, an opcode that is not carried out."""
-    planned = traffic.rng.choice(NOT_CARRIED_OUT)
-    traffic.send(qp.packet(planned, (qp.psn - traffic.rng.randint(1, 9)) % PSN_SPACE))
+    """Row 10: PSN behind; nothing to answer, or a READ or atomic that may be answered again."""
+    rng = traffic.rng
+    planned = rng.choice([*UNSUPPORTED, *(
+        qp.read_or_atomic(opcode) for opcode in (opcodes.READ_REQUEST, opcodes.FETCH_ADD)
+        if qp.context.access & ACCESS[opcode])])
+    if "reth" in planned.extensions:  # not so long that it ends in what is not read yet
+        reth = {**planned.extensions["reth"], "length": rng.choice((0, 1, 4))}
+        planned = dataclasses.replace(planned, extensions={"reth": reth})
+    traffic.send(qp.packet(planned, (qp.psn - rng.randint(1, 9)) % PSN_SPACE))
+    return True
+
+
+def read_from_the_middle(traffic: "Traffic", qp: RandomQp) -> bool:
+    """Row 10: what is left of one of the last READs, from its second response on."""
+    reads = [packet for packet in qp.sent[-8:]
+             if packet.bth["opcode"] == opcodes.READ_REQUEST
+             and packet.extensions["reth"]["length"] > qp.mtu]
+    if not reads:
+        return False
+    packet = traffic.rng.choice(reads)
+    reth = packet.extensions["reth"]
+    rest = {**reth, "va": reth["va"] + qp.mtu, "length": reth["length"] - qp.mtu}
+    traffic.send(dataclasses.replace(
+        packet, bth={**packet.bth, "psn": (packet.bth["psn"] + 1) % PSN_SPACE},
+        extensions={"reth": rest}))
     return True
 
 
@@ -204,9 +223,9 @@ def out_of_order(traffic: "Traffic", qp: RandomQp) -> bool:
     return _refused(traffic, qp, Planned(opcode, payload))
 
 
-def not_carried_out(traffic: "Traffic", qp: RandomQp) -> bool:
+def unsupported(traffic: "Traffic", qp: RandomQp) -> bool:
     """Row 11."""
-    return _refused(traffic, qp, traffic.rng.choice(NOT_CARRIED_OUT))
+    return _refused(traffic, qp, traffic.rng.choice(UNSUPPORTED))
 
 
 def wrong_size(traffic: "Traffic", qp: RandomQp) -> bool:
@@ -221,12 +240,45 @@ def wrong_size(traffic: "Traffic", qp: RandomQp) -> bool:
     return _refused(traffic, qp, traffic.rng.choice(choices))
 
 
-def no_write_access(traffic: "Traffic", qp: RandomQp) -> bool:
+def no_access(traffic: "Traffic", qp: RandomQp) -> bool:
     """Row 14."""
-    if qp.context.access & QpAccess.WRITE or qp.started:
+    if qp.started:
         return False
+    lacking = [opcode for opcode, access in ACCESS.items() if not qp.context.access & access]
+    if not lacking:
+        return False
+    opcode = traffic.rng.choice(lacking)
+    if opcode != opcodes.WRITE_ONLY:
+        return _refused(traffic, qp, qp.read_or_atomic(opcode))
     qp.plan(write=True)
     return _refused(traffic, qp, qp.queue[0])
+
+
+def bad_read_or_atomic(traffic: "Traffic", qp: RandomQp) -> bool:
+    """Rows 15 and 16: a key, range or alignment that is not granted."""
+    granted = [opcode for opcode in (opcodes.READ_REQUEST, opcodes.CMP_SWAP, opcodes.FETCH_ADD)
+               if qp.context.access & ACCESS[opcode]]
+    if qp.started or not granted:
+        return False
+    rng, end = traffic.rng, qp.target.va + qp.target.length
+    planned = qp.read_or_atomic(rng.choice(granted))
+    (name, fields), = planned.extensions.items()
+    wrong = {"length": rng.randint(1, 99)} if name == "reth" else {}
+    wrong |= rng.choice(({"rkey": qp.target.key ^ 1}, {"rkey": qp.buffers.key}, {"va": end},
+                         {"va": qp.target.va - 8}, {"va": fields["va"] | 1, **(
+                             {} if name == "atomiceth" else {"rkey": 0})}))
+    return _refused(traffic, qp, dataclasses.replace(
+        planned, extensions={name: {**fields, **wrong}}))
+
+
+def bad_invalidate(traffic: "Traffic", qp: RandomQp) -> bool:
+    """Row 21: a SEND that would invalidate what it may not."""
+    if qp.started:
+        return False
+    qp.post(64)
+    key = traffic.rng.choice((qp.target.key, qp.buffers.key, traffic.strange.key, 0xFFFFFF00))
+    return _refused(traffic, qp, Planned(opcodes.SEND_ONLY_INV, b"the last of this",
+                                         {"ieth": {"rkey": key}}))
 
 
 def bad_key(traffic: "Traffic", qp: RandomQp) -> bool:
@@ -288,12 +340,13 @@ def bad_buffer(traffic: "Traffic", qp: RandomQp) -> bool:
 
 
 HARMLESS: tuple[Fault, ...] = (
-    duplicate, duplicate, duplicate, duplicate_other, gap, gap, far_behind, partition, address,
+    duplicate, duplicate, duplicate, duplicate_other, read_from_the_middle, gap, gap, far_behind,
+    partition, address,
     service, unreliable_datagram, stranger, response, bad_icrc, bad_icrc, bad_header, damaged,
     roce1, cnp, not_rdma, not_rdma, fragment)
 FATAL: tuple[Fault, ...] = (
-    out_of_order, not_carried_out, wrong_size, no_write_access, bad_key, bad_key,
-    wrong_write_length, many_sges, too_long, bad_buffer)
+    out_of_order, unsupported, wrong_size, no_access, bad_key, bad_key, bad_read_or_atomic,
+    bad_read_or_atomic, bad_invalidate, wrong_write_length, many_sges, too_long, bad_buffer)
 
 
 def _harmless(qp: RandomQp, payload: bytes = b"abcd") -> Packet:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from sim.golden.layout import MrAccess, QpAccess, QpContext, QpFlags, Service, State
+from sim.golden.layout import Kind, MrAccess, QpAccess, QpContext, QpFlags, Service, State
 from sim.wire import opcodes
 from sim.wire.build import Packet
 from sim.wire.headers import Values
@@ -35,6 +35,7 @@ class Planned:
     payload: bytes
     extensions: dict[str, Values] = field(default_factory=dict)
     takes_wqe: bool = False
+    psns: int = 1  # that it takes
     tried: bool = False  # it was sent while no receive was posted
 
 
@@ -45,8 +46,9 @@ class RandomQp:
     rng: random.Random
     qpn: int
     context: QpContext
-    target: Memory  # for RDMA WRITE
+    target: Memory  # for RDMA WRITE, READ and atomics
     buffers: Memory  # for receives
+    windows: list[int]  # keys that a SEND may invalidate
     peer_mac: bytes
     network: Literal["ipv4", "ipv6"]
     psn: int = 0  # next one; with no fault it is the responder's ePSN
@@ -64,6 +66,8 @@ class RandomQp:
     def plan(self, write: bool | None = None, imm: bool | None = None,
              length: int | None = None) -> None:
         """Queue the packets of a new message."""
+        if write is None and imm is None and length is None and self._plan_whole():
+            return
         if write is None:
             write = bool(self.context.access & QpAccess.WRITE) and self.rng.random() < 0.5
         imm = self.rng.random() < 0.3 if imm is None else imm
@@ -74,6 +78,32 @@ class RandomQp:
         pieces = [payload[start:start + self.mtu] for start in range(0, length, self.mtu)] or [b""]
         self.queue = [self._piece(pieces, index, write, reth, immdt)
                       for index in range(len(pieces))]
+
+    def _plan_whole(self) -> bool:
+        """Now and then a READ, an atomic, or a SEND that invalidates a window."""
+        rng = self.rng
+        whole = [opcode for opcode, access in (
+            (opcodes.READ_REQUEST, QpAccess.READ), (opcodes.CMP_SWAP, QpAccess.ATOMIC),
+            (opcodes.FETCH_ADD, QpAccess.ATOMIC)) if self.context.access & access]
+        if rng.random() < 0.1 and self.windows:
+            invalidate = {"ieth": {"rkey": self.windows.pop()}}
+            self.queue = [Planned(opcodes.SEND_ONLY_INV, rng.randbytes(rng.randint(0, 99)),
+                                  invalidate, takes_wqe=True)]
+            return True
+        if not whole or rng.random() < 0.6:
+            return False
+        self.queue = [self.read_or_atomic(rng.choice(whole))]
+        return True
+
+    def read_or_atomic(self, opcode: int) -> Planned:
+        rng, target = self.rng, self.target
+        if opcode == opcodes.READ_REQUEST:
+            reth = self._reth(self.length())
+            return Planned(opcode, b"", reth, psns=max(1, -(-reth["reth"]["length"] // self.mtu)))
+        old = rng.getrandbits(64)
+        va = -(-target.va // 8) * 8 + 8 * rng.randrange(3)
+        return Planned(opcode, b"", {"atomiceth": {
+            "va": va, "rkey": target.key, "swap": rng.getrandbits(64), "compare": old}})
 
     def length(self) -> int:
         """Any length that says something: borders of words, beats and packets."""
@@ -117,9 +147,9 @@ class RandomQp:
 
     def took(self, packet: Packet) -> None:
         """The packet at the head of the queue was executed."""
-        self.queue.pop(0)
+        planned = self.queue.pop(0)
         self.started = bool(self.queue)
-        self.psn = (self.psn + 1) % PSN_SPACE
+        self.psn = (self.psn + planned.psns) % PSN_SPACE
         self.sent.append(packet)
 
     def _reth(self, length: int) -> dict[str, Values]:
@@ -149,16 +179,18 @@ def random_qps(rng: random.Random, setup: HostSetup, ipv6_share: float,
                vlan_share: float) -> Iterator[RandomQp]:
     """New queue pairs for as long as they are asked for."""
     qpns = rng.sample(range(1, 1 << 12), 1024)
-    keys = rng.sample(range(1, 1 << 12), 2048)
+    keys = rng.sample(range(1, 1 << 12), (1 << 12) - 1)
     for qpn in qpns:
         pd = rng.randint(1, 5)
-        target = region(rng, setup, keys.pop(), pd, MrAccess.REMOTE_WRITE)
+        target = region(rng, setup, keys.pop(), pd, MrAccess.REMOTE_WRITE | MrAccess.REMOTE_READ
+                        | MrAccess.REMOTE_ATOMIC)
         buffers = region(rng, setup, keys.pop(), pd, MrAccess.LOCAL_WRITE)
         ipv6 = rng.random() < ipv6_share
         flags = (QpFlags.IPV6 if ipv6 else 0) | (QpFlags.VLAN if rng.random() < vlan_share else 0)
         context = _context(rng, pd, flags)
         psn = context.epsn
-        yield RandomQp(rng, qpn, context, target, buffers, bytes(context.dmac),
+        windows = [_window(rng, setup, keys.pop(), pd, qpn) for _ in range(rng.randint(0, 2))]
+        yield RandomQp(rng, qpn, context, target, buffers, windows, bytes(context.dmac),
                        "ipv6" if ipv6 else "ipv4", psn)
 
 
@@ -170,6 +202,15 @@ def region(rng: random.Random, setup: HostSetup, index: int, pd: int,
     assert setup.add_region(memory.key, memory.va, memory.length, access, base, pd)
     setup.memory.write(base, rng.randbytes(memory.length))
     return memory
+
+
+def _window(rng: random.Random, setup: HostSetup, index: int, pd: int, qpn: int) -> int:
+    """The key of a window or of a region that may be invalidated."""
+    key = index << 8 | rng.getrandbits(8)
+    kind = rng.choice((Kind.FAST_REGION, Kind.WINDOW))
+    assert setup.add_region(key, rng.getrandbits(47), 64, MrAccess.REMOTE_WRITE,
+                            setup.allocate(64), pd, kind, qpn)
+    return key
 
 
 def _context(rng: random.Random, pd: int, flags: int) -> QpContext:
@@ -186,7 +227,8 @@ def _context(rng: random.Random, pd: int, flags: int) -> QpContext:
         state=rng.choice((State.RTR, State.RTS, State.RTS, State.SQD, State.SQE)),
         service=Service.RC, mtu=rng.choice((1, 1, 2, 3, 3, 4, 5)), flags=flags,
         pkey=rng.choice((0xFFFF, 0xFFFF, LIMITED)),
-        access=QpAccess.READ | (QpAccess.WRITE if rng.random() < 0.85 else 0),
+        access=sum(access for access in QpAccess if rng.random() < 0.85),
+        max_dest_rd_atomic=rng.randint(1, 5),
         min_rnr_timer=rng.randrange(32), dest_qpn=rng.getrandbits(24), pd=pd,
         udp_sport=rng.choice((0, rng.randint(0xC000, 0xFFFF))), vlan_tci=rng.getrandbits(16),
         dmac=b"\x02" + rng.randbytes(5), smac=OUR_MAC, tclass=rng.getrandbits(8),
