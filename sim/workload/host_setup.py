@@ -1,5 +1,6 @@
 """The host's part before traffic: tables, queues and regions laid into memory, none overlapping."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -90,6 +91,10 @@ class HostSetup:
         """`completions` is what its completion queue must hold (default: all and one more)."""
         room = len(receives) + 1 if completions is None else completions
         self._qps[qpn] = _QueuePair(context, receives, spare, room)
+
+    def contexts(self) -> Iterator[tuple[int, QpContext]]:
+        """Each queue pair's number and context."""
+        return ((qpn, qp.context) for qpn, qp in self._qps.items())
 
     def finish(self) -> Settings:
         """Write everything; the caller goes on with `memory` and `posts`."""

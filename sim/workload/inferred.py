@@ -8,6 +8,7 @@ from sim.golden.layout import MrAccess, QpAccess, QpContext, QpFlags, ReceiveOp,
 from sim.golden.responder import FULL_MEMBER
 from sim.wire import opcodes
 from sim.wire.codec import gid_bytes, mac_bytes
+from sim.workload.contents import Contents
 from sim.workload.from_truth import DEFAULT_HOP_LIMIT, DEFAULT_SPORT, MTU_CODE
 from sim.workload.host_setup import PD, HostSetup, Receive
 from sim.workload.limits import limit_notes
@@ -64,6 +65,7 @@ def inferred(capture_path: str | Path, nic: str | None = None,
             setup.add_qp(qpn, _context(by_qpn[qpn][0], []), [])
             notes.append(f"QP {qpn}: gets answers only; this NIC does not send requests yet")
     regions += buffers.finish(notes)
+    _show_contents(setup, requests, peers, notes)
     notes += limit_notes(received)
     settings = setup.finish()
     return Scenario(
@@ -73,6 +75,16 @@ def inferred(capture_path: str | Path, nic: str | None = None,
         memory=setup.memory, settings=settings, posts=setup.posts,
         regions=[Region(index, va, length) for index, (va, length) in enumerate(regions)],
         qpns=sorted(by_qpn), entry_bytes=entry_bytes)
+
+
+def _show_contents(setup: HostSetup, requests: dict[int, list[Seen]],
+                   peers: dict[int, list[Seen]], notes: list[str]) -> None:
+    contents = Contents(setup.memory)
+    contents.add(requests, peers, {qpn: context.mtu_bytes for qpn, context in setup.contexts()
+                                   if qpn in requests})
+    if contents.bytes:
+        notes.append(f"{contents.bytes} bytes of memory are taken from READ responses and "
+                     "atomics")
 
 
 def _choose_nic(traffic: list[Seen], nic: str | None, notes: list[str]) -> str:

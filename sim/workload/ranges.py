@@ -4,7 +4,7 @@ from collections import defaultdict
 from typing import NamedTuple
 
 from sim.golden.answer import REMOTE_ACCESS
-from sim.golden.layout import MrAccess
+from sim.golden.layout import Kind, MrAccess
 from sim.golden.memory import ADDRESS_SPACE, PAGE
 from sim.workload.host_setup import HostSetup
 from sim.workload.traffic import Seen
@@ -33,12 +33,17 @@ def add_ranges(setup: HostSetup, requests: dict[int, list[Seen]], peers: dict[in
         for seen in held:
             if seen.psn not in refused:
                 _collect(seen, by_key)
+    ended = {seen.report["ieth"]["rkey"] for held in requests.values() for seen in held
+             if "ieth" in seen.report}
+    for key in ended:  # even if nothing else used it
+        by_key.setdefault(key, [_Range(0, PAGE, 0)])
     added = []
     for key, ranges in sorted(by_key.items()):
         clusters = _clusters(ranges)
         best = max(clusters, key=lambda cluster: cluster.uses)
         length = best.end - best.start
-        if not setup.add_region(key, best.start, length, EVERYTHING):
+        kind = Kind.FAST_REGION if key in ended else Kind.REGION
+        if not setup.add_region(key, best.start, length, EVERYTHING, kind=kind):
             notes.append(f"key {key:#x} has the MPT entry of another key; its requests are refused")
             continue
         added.append((best.start, length))
