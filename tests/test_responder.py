@@ -5,21 +5,22 @@ import pytest
 from amaranth.hdl import Const, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out, connect, flipped
+from amaranth.utils import exact_log2
 
 from rtl.config import NicConfig
 from rtl.context import CachePort
 from rtl.dma import WriteClient
 from rtl.host.completion import Completer, CompleterCounters
-from rtl.host.layout import CQC_BYTES
+from rtl.host.layout import CQC_BYTES, RESPONDER_FIELDS
 from rtl.responder import Responder
 from rtl.responder.protect import Protect
 from rtl.verilog import to_verilog
 from tb.build import simulate
 from tb.responder_cases import CASES
 
-ROWS = range(1, 23)
-MUTANT_CASES = ("22_send_last_imm", "15_wrap", "18_then_posted", "08_once", "09_wrap",
-                "22_flow_entropy")
+ROWS = [row for row in range(1, 25) if row != 23]  # that one is in test_failed_fetches
+MUTANT_CASES = ("24_send_last_imm", "15_wrap", "18_then_posted", "08_once", "09_wrap",
+                "24_flow_entropy", "15_read_rights", "10_atomic_last_but_one", "24_read_of_257")
 
 
 class ResponderUnit(wiring.Component):
@@ -119,6 +120,23 @@ def test_a_field_that_stays_is_caught(field, monkeypatch):
 def test_a_source_port_that_is_not_folded_is_caught(monkeypatch):
     monkeypatch.setattr("rtl.responder.answer.source_port", lambda qpc: qpc.udp_sport)
     _caught("source port")
+
+
+def test_a_right_that_is_not_asked_for_is_caught(monkeypatch):
+    monkeypatch.setattr(Protect, "_right", staticmethod(lambda m, right, entry: Const(1)))
+    _caught("right")
+
+
+def test_a_lost_atomic_result_is_caught(monkeypatch):
+    """The ring's place stays, so that each result overwrites the one before."""
+    monkeypatch.setattr("rtl.responder.responder.RESPONDER_FIELDS", tuple(
+        name for name in RESPONDER_FIELDS if name != "r_atomic"))
+    _caught("ring")
+
+
+def test_a_wrong_end_of_a_read_response_is_caught(monkeypatch):
+    monkeypatch.setattr("rtl.responder.read.exact_log2", lambda width: exact_log2(width) + 1)
+    _caught("read")
 
 
 def test_a_range_that_wraps_is_caught(monkeypatch):
