@@ -55,7 +55,7 @@ def simulate_scenario(scenario: Scenario, config: NicConfig, simulator: str = "v
     if scenario.answers:  # what the capture's own host answered is known
         unlike, allowed = check_answers(scenario, outcomes)
         mismatches += unlike
-    regions = check_memory(scenario, seen.memory)
+    regions = check_memory(scenario, seen.memory, outcomes if scenario.answers else ())
     mismatches += _region_mismatches(scenario, regions)
     result = _summary(job, seen, outcomes)
     return {

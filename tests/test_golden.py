@@ -32,6 +32,7 @@ COVERED = {
     "uc": (0, {}),
     "ud": (0, {}),
 }
+WITH_OTHER_SERVICES = {"uc", "ud", "vlan", "ipv6"}  # UC and UD write memory there
 DROPS = {"cnp", "no_qp", "service", "qp_state", "pkey", "address", "no_requester", "psn_gap",
          "duplicate", "icrc", "bth_tver", "bth_opcode", "truncated", "ip_length",
          "ip_checksum", "udp_length", "payload_missing", "mac_control"}
@@ -65,10 +66,13 @@ def test_other_suites_are_answered_as_linux_did(suite):
     if not path.exists():
         pytest.skip("this capture is not bundled")
     scenario = replay.from_truth(path)
-    outcomes, _ = run(scenario)
+    outcomes, memory = run(scenario)
     mismatches, allowed = replay.check_answers(scenario, outcomes)
     assert mismatches == []
     assert (len(scenario.answers), allowed) == COVERED[suite]
+    wrong = [region["id"] for region in replay.check_memory(scenario, memory, outcomes)
+             if not region["ok"]]
+    assert bool(wrong) == (suite in WITH_OTHER_SERVICES)
 
 
 @pytest.mark.parametrize("suite", ["first", "rnr"])

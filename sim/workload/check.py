@@ -9,6 +9,7 @@ from sim.golden.layout import QpContext
 from sim.golden.memory import HostMemory
 from sim.golden.outcome import Outcome
 from sim.workload import oddities
+from sim.workload.excused import Fork, after_fork, without
 from sim.workload.oddities import Answer, Cause
 from sim.workload.scenario import Scenario
 
@@ -23,24 +24,44 @@ def check_answers(scenario: Scenario, outcomes: Sequence[Outcome],
     is the one answered (or the capture's own answer when there is none of ours), and how often
     each oddity of Linux's software NIC was allowed for (docs/golden.md).
     """
-    ours = _by_qp(_our_answers(scenario, outcomes))
-    theirs = _by_qp([Answer.of(frame.number, frame.data) for frame in scenario.answers])
-    mismatches: list[Mismatch] = []
-    allowed: Counter[str] = Counter()
-    for qp in sorted(ours.keys() | theirs.keys()):
-        _check_qp(theirs[qp], ours[qp], mismatches, allowed)
+    mismatches, allowed, _ = _check(scenario, outcomes)
     return sorted(mismatches, key=lambda found: found["frame"]), allowed
 
 
-def check_memory(scenario: Scenario, memory: HostMemory) -> list[dict[str, Any]]:
-    """Each region whose final contents are known: {id, sha256, ok}."""
+def check_memory(scenario: Scenario, memory: HostMemory,
+                 outcomes: Sequence[Outcome] = ()) -> list[dict[str, Any]]:
+    """Each region whose final contents are known: {id, sha256, ok, excused}.
+
+    `excused` counts bytes that differ by right: the capture's host wrote them by requests of its
+    own, or a QP did after an oddity from which the two part (docs/golden.md).
+    """
+    excused = list(scenario.not_ours)
+    if outcomes:
+        for fork in _check(scenario, outcomes)[2]:
+            excused += after_fork(scenario, fork)
     found = []
     for region in scenario.regions:
         if region.final is not None:
             held = memory.read(region.va, region.length)
+            one, other = (without(data, region.va, excused) for data in (held, region.final))
+            differing = sum(a != b for a, b in zip(held, region.final, strict=True))
             found.append({"id": region.id, "sha256": hashlib.sha256(held).hexdigest(),
-                          "ok": held == region.final})
+                          "ok": one == other, "excused": differing if one == other else 0})
     return found
+
+
+def _check(scenario: Scenario, outcomes: Sequence[Outcome],
+           ) -> tuple[list[Mismatch], Counter[str], list[Fork]]:
+    ours = _by_qp(_our_answers(scenario, outcomes))
+    theirs = _by_qp([Answer.of(frame.number, frame.data) for frame in scenario.answers])
+    mismatches: list[Mismatch] = []
+    allowed: Counter[str] = Counter()
+    forks = []
+    for qp in sorted(ours.keys() | theirs.keys()):
+        cause = _check_qp(theirs[qp], ours[qp], mismatches, allowed)
+        if cause is not None:
+            forks.append(Fork(cause.qpn, cause.number, cause.before))
+    return mismatches, allowed, forks
 
 
 def _our_answers(scenario: Scenario, outcomes: Sequence[Outcome]) -> list[Answer]:
@@ -50,7 +71,7 @@ def _our_answers(scenario: Scenario, outcomes: Sequence[Outcome]) -> list[Answer
         if outcome.qpn is None:
             continue
         before = contexts.get(outcome.qpn) or _first_context(scenario, outcome.qpn)
-        cause = Cause.of(frame.data, before)
+        cause = Cause.of(frame, outcome.qpn, before)
         answers += [Answer.of(frame.number, data, cause) for data in outcome.frames]
         contexts[outcome.qpn] = QpContext(outcome.context)
     return answers
@@ -71,7 +92,8 @@ def _by_qp(answers: list[Answer]) -> dict[tuple[str, int], list[Answer]]:
 
 
 def _check_qp(theirs: list[Answer], ours: list[Answer], mismatches: list[Mismatch],
-              allowed: Counter[str]) -> None:
+              allowed: Counter[str]) -> Cause | None:
+    """The request from which the two part by right, if there is one."""
     theirs = _without_extra_naks(theirs, ours, allowed)
     for expected, got in zip(theirs, ours, strict=False):
         oddity = oddities.of_pair(expected, got)
@@ -80,13 +102,14 @@ def _check_qp(theirs: list[Answer], ours: list[Answer], mismatches: list[Mismatc
         else:
             allowed[oddity] += 1
             if oddity in oddities.FORKS:  # what the QP does from here on differs by right
-                return
+                return got.cause
     for missing in theirs[len(ours):]:
         mismatches.append({"frame": missing.number, "field": "answer",
                            "expected": missing.text, "got": None})
     for extra in ours[len(theirs):]:
         mismatches.append({"frame": extra.number, "field": "answer", "expected": None,
                            "got": extra.text})
+    return None
 
 
 def _without_extra_naks(theirs: list[Answer], ours: list[Answer],

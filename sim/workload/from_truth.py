@@ -1,6 +1,7 @@
 """A capture with its truth file as a scenario: host A is the NIC."""
 
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ from sim.golden.layout import Kind, MrAccess, QpAccess, QpContext, QpFlags, Serv
 from sim.wire.codec import gid_bytes, mac_bytes
 from sim.workload.host_setup import PD, HostSetup, Receive
 from sim.workload.limits import limit_notes
-from sim.workload.scenario import Frame, Region, Scenario
+from sim.workload.scenario import Frame, Range, Region, Scenario
 from sim.workload.traffic import (
     Manner,
     Seen,
@@ -64,7 +65,7 @@ def _scenario(name: str, truth: Truth, traffic: list[Seen], entry_bytes: int) ->
         memory=setup.memory, settings=settings,
         regions=[Region(region.id, region.va, region.length, region.final)
                  for region in truth.regions],
-        posts=setup.posts,
+        not_ours=list(_landings(truth)), posts=setup.posts,
         qpns=sorted(connection["A"]["qpn"] for connection in truth.fields["connections"]),
         entry_bytes=entry_bytes)
 
@@ -101,6 +102,14 @@ def _add_key(setup: HostSetup, truth: Truth, key: int, va: int, length: int,
     if not setup.add_region(key, va, length, access, kind=kind, qpn=qpn):
         raise TruthError(f"{truth.path}: key {key} shares index {key >> 8} of the MPT with "
                          "another key of host A; capture again with keys that differ above bit 7")
+
+
+def _landings(truth: Truth) -> Iterator[Range]:
+    """Where host A's own READs and atomics put their results."""
+    for connection in truth.fields["connections"]:
+        for request in connection["work_requests"]:
+            if request["host"] == "A" and request["op"] in ("READ", "CAS", "FAA"):
+                yield Range(request["va"], request["va"] + request["length"])
 
 
 def _access(text: str, names: dict[str, Any], none: Any) -> Any:

@@ -19,6 +19,7 @@ from sim.golden.layout import QpContext
 from sim.wire import opcodes
 from sim.wire.build import reseal
 from sim.wire.codec import ETHERNET_BYTES, Report, ipv4_checksum, parse
+from sim.workload.scenario import Frame
 from sim.workload.traffic import relative_psn
 
 NO_PSN = 0xFFFFFF  # what rxe acknowledges before it has executed anything
@@ -34,16 +35,20 @@ FORKS = ("send_length_unchecked", "invalidate_refused_late", "empty_read_checked
 class Cause:
     """The request that an answer of ours is to."""
 
+    number: int  # of its frame
+    qpn: int
+    before: QpContext
     opcode: int
     duplicate: bool
     odd_length: bool  # a payload length that the path MTU and the opcode do not allow
     length: int  # of its RETH
 
     @classmethod
-    def of(cls, frame: bytes, before: QpContext) -> "Cause":
-        report = parse(frame)
+    def of(cls, frame: Frame, qpn: int, before: QpContext) -> "Cause":
+        report = parse(frame.data)
         opcode = report["bth"]["opcode"]
-        return cls(opcode, relative_psn(report["bth"]["psn"], before.epsn) < 0,
+        return cls(frame.number, qpn, before, opcode,
+                   relative_psn(report["bth"]["psn"], before.epsn) < 0,
                    not _length_fits(opcode, report["payload_length"], before.mtu_bytes),
                    report.get("reth", {}).get("length", 0))
 

@@ -21,6 +21,13 @@ class Region(NamedTuple):
     final: bytes | None = None
 
 
+class Range(NamedTuple):
+    """Addresses from `start` to before `end`."""
+
+    start: int
+    end: int
+
+
 class Post(NamedTuple):
     """What the host writes while traffic runs: `data` to `address`, before frame `frame_number`
     goes in and after all that the frames before it did."""
@@ -41,6 +48,7 @@ class Scenario:
     memory: HostMemory  # the initial one: copy() before use
     settings: Settings
     regions: list[Region]
+    not_ours: list[Range] = field(default_factory=list)  # written by the host's own requests
     posts: list[Post] = field(default_factory=list)  # in order of frame_number
     qpns: list[int]
     entry_bytes: int = 256  # of a QPC slot
