@@ -114,6 +114,7 @@ def wqe(ahead: int = 0, **fields: int):
 S1, SM, SL, SLI, SO, SOI = range(6)
 W1, WM, WL, WLI, WO, WOI = range(6, 12)
 SLV, SOV = op.SEND_LAST_INV, op.SEND_ONLY_INV
+U, UC = op.UC, {"service": 1}
 RD, CS, FA = op.READ_REQUEST, op.CMP_SWAP, op.FETCH_ADD
 FULL = MTU
 OTHER = dict.fromkeys(("sgid",), bytes(15) + b"\1")
@@ -299,6 +300,31 @@ CASES: dict[str, tuple[dict[str, Any], list[Any], str | int | None]] = {
     "22_invalidate_unknown": ({}, [P(SOV, 4, invalidated=0xFFFFFF00)], ACCESS),
     "22_invalidate_last_refused": ({}, [P(S1, FULL), P(SLV, 4, psn=1, invalidated=KEY)], ACCESS),
     "24_flow_entropy": ({"udp_sport": 0, "flow_label": 0xABCDE}, [P(WO, 4)], ACK),
+    "25_uc_send": (UC, [P(U + SO, 4)], None),
+    "25_uc_write_imm": (UC, [P(U + WOI, 4), P(U + WO, 0, psn=1)], None),
+    "25_uc_after_a_gap": (UC, [P(U + SO, 4), P(U + WO, 4, psn=9), P(U + SO, 4, psn=10)], None),
+    "25_uc_behind": (UC, [P(U + SO, 4, psn=-5)], None),
+    "25_uc_wrap": ({**UC, "epsn": 0xFFFFFF}, [P(U + S1, FULL), P(U + SL, 4, psn=1)], None),
+    "25_uc_middle_lost": (UC, [P(U + S1, FULL), P(U + SL, 4, psn=2)], "uc_message"),
+    "25_uc_last_lost": (UC, [P(U + S1, FULL), P(U + S1, FULL, psn=2), P(U + SL, 9, psn=3),
+                             P(U + SO, 4, psn=4)], None),
+    "25_uc_first_lost": (UC, [P(U + WM, FULL, psn=1), P(U + WL, 9, psn=2)], "uc_message"),
+    "25_uc_whole_one_after_a_broken_one": (UC, [
+        P(U + S1, FULL), P(U + SM, FULL, psn=2), P(U + SL, 4, psn=3), P(U + SO, 8, psn=4)], None),
+    "25_uc_write_in_a_send": (UC, [P(U + S1, FULL), P(U + WL, 4, psn=1)], "uc_message"),
+    "25_uc_short_first": (UC, [P(U + S1, 4)], "uc_message"),
+    "25_uc_short_first_in_a_send": (UC, [P(U + S1, FULL), P(U + S1, 4, psn=1),
+                                         P(U + SO, 4, psn=2)], None),
+    "25_uc_no_receive": (UC, [ABSENT, P(U + SO, 4)], "uc_message"),
+    "25_uc_no_receive_at_the_end": (UC, [ABSENT, P(U + W1, FULL, length=FULL + 4),
+                                         P(U + WLI, 4, psn=1)], "uc_message"),
+    "25_uc_too_long": (UC, [wqe(length=FULL + 3), P(U + S1, FULL), P(U + SL, 4, psn=1)],
+                       "uc_message"),
+    "25_uc_bad_key": (UC, [P(U + WO, 4, rkey=POOR), P(U + WO, 4, psn=1)], None),
+    "25_uc_no_access": ({**UC, "access": 0}, [P(U + WO, 4)], "uc_message"),
+    "25_uc_wrong_length": (UC, [P(U + WO, 4, length=5)], "uc_message"),
+    "25_uc_bad_buffer": (UC, [wqe(lkey=KEY ^ 1), P(U + SO, 4), P(U + SO, 4, psn=1)], "qp_state"),
+    "25_uc_many_sges": (UC, [wqe(sge_count=2), P(U + S1, FULL)], None),
     "24_error_is_final": ({}, [P(WO, 4, rkey=1), P(WO, 4)], "qp_state"),
     **{f"24_write_of_{n}_mtu": ({}, [P(W1, FULL, length=n * FULL)] + [
         P(WM, FULL, psn=i) for i in range(1, n - 1)] + [P(WL, FULL, psn=n - 1)], ACK)

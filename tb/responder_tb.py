@@ -423,13 +423,16 @@ async def at_random(dut):
     results: dict[str, int] = {}
     total = 0
     while total < job["count"]:
-        bench.load({"epsn": rng.choice((5, 0xFFFFFA, 0x7FFFFE)), "msn": 0xFFFFFC,
-                    "rq_consume": rng.choice((0, 0xFFFFFFFD))})
+        unreliable = rng.random() < 0.3
+        bench.load({"service": int(unreliable), "epsn": rng.choice((5, 0xFFFFFA, 0x7FFFFE)),
+                    "msn": 0xFFFFFC, "rq_consume": rng.choice((0, 0xFFFFFFFD))})
         for step in traffic(rng, 40):
             if isinstance(step, cases.P):
                 context = cases.context_of(bench.memory, bench.settings)
                 if context.state != 3:
                     break
+                if unreliable:
+                    step.opcode += cases.U * (step.opcode < cases.RD)
                 outcome = await bench.packet(step.frame(bench.epsn))
                 name = str(result_of(outcome))
                 results[name] = results.get(name, 0) + 1

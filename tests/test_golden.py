@@ -29,10 +29,10 @@ COVERED = {
     "crafted": (73, {"ip_identification": 65, "send_length_unchecked": 3, "nak_after_rnr": 1,
                      "duplicate_ack_psn": 2, "read_from_the_middle": 1,
                      "invalidate_refused_late": 1}),
-    "uc": (0, {}),
+    "uc": (0, {"uc_after_loss": 2}),
     "ud": (0, {}),
 }
-WITH_OTHER_SERVICES = {"uc", "ud", "vlan", "ipv6"}  # UC and UD write memory there
+WITH_OTHER_SERVICES = {"ud", "vlan", "ipv6"}  # UD writes memory there
 DROPS = {"cnp", "no_qp", "service", "qp_state", "pkey", "address", "no_requester", "psn_gap",
          "duplicate", "icrc", "bth_tver", "bth_opcode", "truncated", "ip_length",
          "ip_checksum", "udp_length", "payload_missing", "mac_control"}

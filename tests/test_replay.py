@@ -192,10 +192,10 @@ def test_capture_without_rdma(tmp_path):
 
 
 def test_what_is_not_carried_out_is_told(tmp_path):
-    frame = build(Packet(bth={"opcode": opcodes.UC | opcodes.SEND_ONLY, "dqpn": 9}))
-    write_capture(tmp_path / "uc.pcap", [CapturedFrame(frame, 0)])
-    assert replay.inferred(tmp_path / "uc.pcap").notes[-1] == (
-        "QP 9: frame 1 (UC_SEND_ONLY) asks for UC, which the responder does not serve yet")
+    frame = build(Packet(bth={"opcode": opcodes.UD | opcodes.SEND_ONLY, "dqpn": 9}))
+    write_capture(tmp_path / "ud.pcap", [CapturedFrame(frame, 0)])
+    assert replay.inferred(tmp_path / "ud.pcap").notes[-1] == (
+        "QP 9: frame 1 (UD_SEND_ONLY) asks for UD, which the responder does not serve yet")
 
 
 @pytest.mark.parametrize("seed", range(4))

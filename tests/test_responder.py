@@ -18,9 +18,10 @@ from rtl.verilog import to_verilog
 from tb.build import simulate
 from tb.responder_cases import CASES
 
-ROWS = [row for row in range(1, 25) if row != 23]  # that one is in test_failed_fetches
+ROWS = [row for row in range(1, 26) if row != 23]  # that one is in test_failed_fetches
 MUTANT_CASES = ("24_send_last_imm", "15_wrap", "18_then_posted", "08_once", "09_wrap",
-                "24_flow_entropy", "15_read_rights", "10_atomic_last_but_one", "24_read_of_257")
+                "24_flow_entropy", "15_read_rights", "10_atomic_last_but_one", "24_read_of_257",
+                "25_uc_whole_one_after_a_broken_one")
 
 
 class ResponderUnit(wiring.Component):

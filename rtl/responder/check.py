@@ -1,4 +1,5 @@
-"""The checks that need only the packet and its context: rows 3 to 14 of docs/responder.md."""
+"""The checks that need only the packet and its context: rows 3 to 14 of docs/responder.md, and
+what stands for rows 8 to 12 in UC (IBTA 9.8.3)."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -42,12 +43,14 @@ class PacketCheck(wiring.Component):
     qpc: In(Qpc)
     verdict: Out(Verdict)
     drop: Out(Drop)
+    restart: Out(1)  # UC: the packet begins a message, whatever came before
     shape: Out(Shape)
 
     def elaborate(self, platform):
         m = Module()
         bth, qpc = self.headers.bth, self.qpc
-        opcode = bth.opcode
+        opcode = bth.opcode[:5]  # as of RC
+        uc = qpc.service == Service.UC
         first, middle, last = (opcode.matches(*group) for group in (_FIRST, _MIDDLE, _LAST))
         send, write = opcode.matches(*_SEND), opcode.matches(*_WRITE)
         read, atomic = opcode == Opcode.READ_REQUEST, opcode.matches(*_ATOMIC)
@@ -65,12 +68,20 @@ class PacketCheck(wiring.Component):
         ]
 
         silent = self._silent_drop(m)
-        wrong = self._wrong_sequence() | self._wrong_length(m, first | middle, last)
+        wrong_length = self._wrong_length(m, first | middle, last)
+        wrong = self._wrong_sequence() | wrong_length
         refused = self._refused()
         m.d.comb += distance.eq(bth.psn - qpc.epsn[:24])
 
         with m.If(silent != Drop.NONE):
             m.d.comb += [self.verdict.eq(Verdict.DROP), self.drop.eq(silent)]
+        with m.Elif(uc):
+            lost = ~self.shape.starts & ((distance != 0) | ~self._continues())
+            m.d.comb += self.restart.eq(self.shape.starts)
+            with m.If(lost | wrong_length | refused):
+                m.d.comb += self.verdict.eq(Verdict.BREAK)
+            with m.Else():
+                m.d.comb += self.verdict.eq(Mux(send, Verdict.SEND, Verdict.WRITE))
         with m.Elif(distance[23]):
             with m.If(send | write):
                 m.d.comb += self.verdict.eq(Verdict.DUPLICATE)
@@ -105,16 +116,19 @@ class PacketCheck(wiring.Component):
             m.d.comb += drop.eq(Drop.PKEY)
         with m.If(~qpc.state.matches(QpState.RTR, QpState.RTS, QpState.SQD, QpState.SQE)):
             m.d.comb += drop.eq(Drop.QP_STATE)
-        with m.If((bth.opcode[5:] != 0) | (qpc.service != Service.RC)
-                  | (headers.kind != Kind.ROCE2)):
+        service = bth.opcode[5:]  # 0 and 1, as the context has it for RC and UC
+        with m.If((service > 1) | (qpc.service != service) | (headers.kind != Kind.ROCE2)):
             m.d.comb += drop.eq(Drop.SERVICE)
         return drop
 
     def _wrong_sequence(self):
         """Row 12 (IBTA 9.7.4.1.2)."""
+        starts = self.shape.starts
+        return (starts & (self.qpc.r_op != Message.NONE)) | (~starts & ~self._continues())
+
+    def _continues(self):
         shape, r_op = self.shape, self.qpc.r_op
-        continues = (shape.send & (r_op == Message.SEND)) | (shape.write & (r_op == Message.WRITE))
-        return (shape.starts & (r_op != Message.NONE)) | (~shape.starts & ~continues)
+        return (shape.send & (r_op == Message.SEND)) | (shape.write & (r_op == Message.WRITE))
 
     def _wrong_length(self, m, full, last):
         """Row 13 (IBTA 9.7.4.1.6)."""

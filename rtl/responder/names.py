@@ -17,9 +17,10 @@ class Drop(enum.Enum, shape=4):
     NO_REQUESTER = 8
     PSN_GAP = 9
     DUPLICATE = 10  # that cannot be answered again
+    UC_MESSAGE = 11  # the message is broken, up to the next FIRST or ONLY
 
 
-class Verdict(enum.Enum, shape=3):
+class Verdict(enum.Enum, shape=4):
     """What the checks on packet and context alone say."""
 
     DROP = 0
@@ -30,6 +31,7 @@ class Verdict(enum.Enum, shape=3):
     SEND = 5  # go on: a packet of a SEND
     WRITE = 6  # go on: a packet of an RDMA WRITE
     ATOMIC = 7  # go on: an atomic, or a duplicate of one
+    BREAK = 8  # UC: drop the message that this packet is of
 
 
 class Syndrome(enum.IntEnum, shape=8):

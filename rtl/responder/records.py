@@ -8,13 +8,14 @@ from rtl.responder.answer import Reply
 from rtl.responder.names import Drop
 
 
-class Update(enum.Enum, shape=2):
+class Update(enum.Enum, shape=3):
     """What becomes of the context."""
 
     NONE = 0
     NAKED = 1  # r_nak is set
     ERROR = 2  # the QP goes to the error state
     ADVANCE = 3  # the packet was executed
+    BREAK = 4  # UC: the message is forgotten
 
 
 class Outcome(data.Struct):
@@ -45,4 +46,4 @@ class ResponderCounters(data.Struct):
     answers: unsigned(32)
     naks: unsigned(32)  # of the answers
     placed_bytes: unsigned(64)  # payload written to host memory
-    drops: data.ArrayLayout(unsigned(32), 11)  # by `Drop`
+    drops: data.ArrayLayout(unsigned(32), len(Drop))  # by `Drop`

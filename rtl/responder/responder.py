@@ -19,6 +19,7 @@ from rtl.host.layout import (
     Qpc,
     QpState,
     RecvWqe,
+    Service,
     byte_mask,
 )
 from rtl.responder.answer import AnswerHeaders, Reply
@@ -92,6 +93,7 @@ class Responder(wiring.Component):
         next_psn = Signal(24)  # behind this request's own
         bth, length = headers.bth, headers.payload_length
         expected = qpc.epsn[:24]
+        uc = qpc.service == Service.UC
 
         def drop(reason):
             m.d.sync += [outcome.drop.eq(reason), outcome.update.eq(Update.NONE)]
@@ -106,13 +108,23 @@ class Responder(wiring.Component):
                 outcome.update.eq(update),
             ]
 
+        def break_message():
+            m.d.sync += [outcome.answer.eq(0), outcome.drop.eq(Drop.UC_MESSAGE),
+                         outcome.update.eq(Update.BREAK)]
+
         def refuse(syndrome, status, psn=bth.psn):
-            """A NAK that ends the QP; the receive WQE in use, if any, completes with `status`."""
+            """A NAK that ends the QP; the receive WQE in use, if any, completes with `status`.
+            In UC what is wrong at the peer ends the message only, and nothing is answered."""
             answer(syndrome, psn, Update.ERROR)
+            m.d.sync += outcome.answer.eq(~uc)
             m.d.sync += [
                 outcome.complete.eq(took_wqe | (qpc.r_op == Message.SEND)),
                 outcome.status.eq(status),
             ]
+            if syndrome != Syndrome.REMOTE_OPERATIONAL:
+                with m.If(uc):
+                    break_message()
+                    m.d.sync += outcome.complete.eq(0)
             m.next = "DRAIN"
 
         def execute():
@@ -120,7 +132,7 @@ class Responder(wiring.Component):
             m.d.sync += [
                 outcome.complete.eq(shape.ends & (shape.send | shape.imm)),
                 outcome.status.eq(CqeStatus.SUCCESS),
-                outcome.answer.eq(bth.ackreq),
+                outcome.answer.eq(bth.ackreq & ~uc),
             ]
             m.next = "DRAIN"
 
@@ -223,11 +235,18 @@ class Responder(wiring.Component):
                 m.d.sync += [verdict.eq(check.verdict), shape.eq(check.shape),
                              next_psn.eq(bth.psn + 1)]
                 drop(check.drop)
+                with m.If(check.restart):
+                    # The receive WQE of a UC message that did not end is used again.
+                    m.d.sync += [qpc.r_op.eq(Message.NONE),
+                                 qpc.rq_consume.eq(qpc.rq_consume - (qpc.r_op == Message.SEND))]
                 m.next = "DECIDE"
 
             with m.State("DECIDE"):
                 with m.Switch(verdict):
                     with m.Case(Verdict.DROP):
+                        m.next = "DRAIN"
+                    with m.Case(Verdict.BREAK):
+                        break_message()
                         m.next = "DRAIN"
                     with m.Case(Verdict.DUPLICATE):
                         answer(Syndrome.ACK, expected - 1, Update.NONE)
@@ -355,10 +374,13 @@ class Responder(wiring.Component):
                     m.d.sync += wqe.eq(queue.o.p.wqe)
                     with m.If(queue.o.p.state == WqeState.EMPTY):
                         answer(Syndrome.RNR | qpc.min_rnr_timer[:5], expected, Update.NAKED)
+                        with m.If(uc):
+                            break_message()
                         m.next = "DRAIN"
                     with m.Elif((queue.o.p.state == WqeState.FAILED)
                                 | (queue.o.p.wqe.sge_count > 1)):
                         answer(Syndrome.REMOTE_OPERATIONAL, expected, Update.ERROR)
+                        m.d.sync += outcome.answer.eq(~uc)
                         m.next = "DRAIN"
                     with m.Else():
                         m.d.sync += took_wqe.eq(1)
@@ -530,6 +552,12 @@ class Responder(wiring.Component):
                 m.d.comb += [
                     after.state.eq(QpState.ERR),
                     after.rq_consume.eq(qpc.rq_consume + took_wqe),
+                ]
+            with m.Case(Update.BREAK):
+                m.d.comb += [
+                    after.epsn.eq(next_psn),
+                    after.r_op.eq(Message.NONE),
+                    after.rq_consume.eq(qpc.rq_consume - (qpc.r_op == Message.SEND)),
                 ]
             with m.Case(Update.ADVANCE):
                 msn = Signal(24)

@@ -1,4 +1,4 @@
-"""A verified RC request as the responder looks at it."""
+"""A verified RC or UC request as the responder looks at it."""
 
 from dataclasses import dataclass
 
@@ -7,6 +7,7 @@ from sim.wire import opcodes as op
 from sim.wire.codec import Report, gid_bytes
 
 ATOMIC_BYTES = 8
+OPERATION = 0x1F  # of an opcode; the rest is the service
 _INVALIDATES = (op.SEND_LAST_INV, op.SEND_ONLY_INV)
 _SENDS = (*range(op.SEND_FIRST, op.SEND_ONLY_IMM + 1), *_INVALIDATES)
 _WRITES = range(op.WRITE_FIRST, op.WRITE_ONLY_IMM + 1)
@@ -19,7 +20,7 @@ _ONLIES = (op.SEND_ONLY, op.SEND_ONLY_IMM, op.SEND_ONLY_INV, op.WRITE_ONLY, op.W
 
 @dataclass(frozen=True)
 class Request:
-    opcode: int
+    opcode: int  # as of RC
     psn: int
     pkey: int
     ackreq: bool
@@ -42,7 +43,8 @@ class Request:
         reth = report.get("reth") or {
             "va": 0, "rkey": 0, "length": ATOMIC_BYTES if atomic else 0, **atomic}
         imm = report["immdt"]["imm"].to_bytes(4, "big") if "immdt" in report else None
-        return cls(bth["opcode"], bth["psn"], bth["pkey"], bool(bth["ackreq"]), bool(bth["se"]),
+        return cls(bth["opcode"] & OPERATION, bth["psn"], bth["pkey"],
+                   bool(bth["ackreq"]), bool(bth["se"]),
                    gid_bytes(ip["src"]), gid_bytes(ip["dst"]), reth["va"], reth["rkey"],
                    reth["length"], atomic.get("swap", 0), atomic.get("compare", 0), imm,
                    report["ieth"]["rkey"] if "ieth" in report else None, report["payload"])

@@ -1,4 +1,6 @@
-"""The RC responder, row by row as docs/responder.md numbers them (IBTA vol. 1, 9.7)."""
+"""The RC and UC responder, row by row as docs/responder.md numbers them (IBTA vol. 1, 9.7, 9.8)."""
+
+from typing import NoReturn
 
 from sim.golden.answer import (
     INVALID_REQUEST,
@@ -40,6 +42,13 @@ class _Drop(Exception):
         self.reason = reason
 
 
+class _Broken(_Drop):
+    """A UC message that ends here: its packets are dropped up to the next FIRST or ONLY."""
+
+    def __init__(self) -> None:
+        super().__init__("uc_message")
+
+
 class _Answers(Exception):
     """NAKs that leave the QP alive, or the answers to a duplicate: ends the packet."""
 
@@ -69,6 +78,9 @@ class Responder:
         packet = _Execution(self._tables, qpn, context, Request.of(report))
         try:
             packet.run()
+        except _Broken as broken:
+            self._tables.store_context(qpn, context)
+            return Outcome(action="dropped", reason=broken.reason, qpn=qpn, context=bytes(context))
         except _Drop as drop:
             return dropped(drop.reason)
         self._tables.store_context(qpn, context)
@@ -86,7 +98,8 @@ class Responder:
             raise _Drop("no_qp")
         services = {opcodes.RC: Service.RC, opcodes.UC: Service.UC, opcodes.UD: Service.UD}
         service = services.get(report["bth"]["opcode"] & 0xE0)
-        if service is not Service.RC or context.service != service or report["kind"] == "roce1":
+        served = service in (Service.RC, Service.UC) and report["kind"] != "roce1"
+        if not served or context.service != service:
             raise _Drop("service")
         if context.state not in (State.RTR, State.RTS, State.SQD, State.SQE):
             raise _Drop("qp_state")
@@ -107,9 +120,52 @@ class _Execution:
         self.completions: list[bytes] = []
 
     def run(self) -> None:
+        self._check_identity()
+        if self.context.service == Service.UC:
+            self._run_unreliable()
+        else:
+            self._run_reliable()
+
+    def _run_unreliable(self) -> None:
+        """No answers: a message that cannot be executed is dropped whole (9.8.3)."""
+        self._check_sequence()
+        try:
+            self._check_order_and_length()
+            self._check_write()
+            self._check_receive()
+            self._execute()
+        except _Answers:
+            self._break()
+        except _Refusal as refusal:
+            if refusal.syndrome != REMOTE_OPERATIONAL:
+                self._break()
+            self._flush(refusal.status)
+            self.context.state = State.ERR
+        self.answers.clear()
+
+    def _check_sequence(self) -> None:
+        """A FIRST or ONLY starts anew wherever it comes; a MIDDLE or LAST must continue."""
+        context, request = self.context, self.request
+        if request.starts:
+            self._give_back()
+        elif request.psn != context.epsn or context.r_op != request.operation:
+            self._break()
+
+    def _break(self) -> NoReturn:
+        self._give_back()
+        self.context.epsn = (self.request.psn + 1) % PSN_SPACE
+        raise _Broken
+
+    def _give_back(self) -> None:
+        """The receive WQE of the message in progress or of this packet is used for the next."""
+        context = self.context
+        if context.r_op == ReceiveOp.SEND or self.wqe is not None:
+            context.rq_consume = (context.rq_consume - 1) % WORD
+        context.r_op = ReceiveOp.NONE
+
+    def _run_reliable(self) -> None:
         context = self.context
         try:
-            self._check_identity()
             self._check_psn()
             self._check_order_and_length()
             self._check_access()
@@ -242,7 +298,8 @@ class _Execution:
         context = self.context
         wqe = self.tables.receive_wqe(context)
         if wqe is None:
-            context.r_nak |= 1
+            if context.service == Service.RC:
+                context.r_nak |= 1
             raise _Answers(Answer(psn=context.epsn, syndrome=RNR_NAK | context.min_rnr_timer))
         if wqe.sge_count > 1:
             raise _Refusal(REMOTE_OPERATIONAL, WcStatus.LOC_QP_OP_ERR)
@@ -271,7 +328,7 @@ class _Execution:
             self.tables.memory.write(self.bus, request.payload)
         self._invalidate()
         self._advance_message()
-        context.epsn = (context.epsn + 1) % PSN_SPACE
+        context.epsn = (request.psn + 1) % PSN_SPACE
         context.r_nak = context.r_nak & ~1
         if request.ends:
             context.msn = (context.msn + 1) % PSN_SPACE

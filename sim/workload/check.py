@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sim.golden.layout import QpContext
@@ -61,7 +61,24 @@ def _check(scenario: Scenario, outcomes: Sequence[Outcome],
         cause = _check_qp(theirs[qp], ours[qp], mismatches, allowed)
         if cause is not None:
             forks.append(Fork(cause.qpn, cause.number, cause.before))
+    for fork in _lost_in_uc(scenario, outcomes):
+        forks.append(fork)
+        allowed["uc_after_loss"] += 1
     return mismatches, allowed, forks
+
+
+def _lost_in_uc(scenario: Scenario, outcomes: Sequence[Outcome]) -> Iterator[Fork]:
+    """The first broken message of each UC queue pair: rxe drops more than that from there on."""
+    contexts: dict[int, QpContext] = {}
+    found = set()
+    for frame, outcome in zip(scenario.frames, outcomes, strict=True):
+        if outcome.qpn is None:
+            continue
+        before = contexts.get(outcome.qpn) or _first_context(scenario, outcome.qpn)
+        if outcome.reason == "uc_message" and outcome.qpn not in found:
+            found.add(outcome.qpn)
+            yield Fork(outcome.qpn, frame.number, before)
+        contexts[outcome.qpn] = QpContext(outcome.context)
 
 
 def _our_answers(scenario: Scenario, outcomes: Sequence[Outcome]) -> list[Answer]:

@@ -183,6 +183,8 @@ def _add_qp(setup: HostSetup, buffers: _Buffers, qpn: int, requests: list[Seen],
     context = _context(first, answers)
     context.service = service
     if service is not Service.RC:
+        notes.append(f"QP {qpn}: {service.name}; its receives are not inferred, only a truth file "
+                     "tells them")
         setup.add_qp(qpn, context, [])
         return
     _note_peer(qpn, context, answers, notes)

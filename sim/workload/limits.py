@@ -3,7 +3,7 @@
 from sim.wire import opcodes
 from sim.workload.traffic import Seen
 
-SERVICES = {opcodes.UC: "UC", opcodes.UD: "UD"}  # row 3 of docs/responder.md
+SERVICES = {opcodes.UD: "UD"}  # row 3 of docs/responder.md
 
 
 def limit_notes(received: list[Seen]) -> list[str]:
