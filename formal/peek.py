@@ -4,7 +4,8 @@ from amaranth.hdl import Elaboratable, Fragment, Signal
 
 
 class Opened(Elaboratable):
-    """`block` as a submodule whose internal signals can be read by name."""
+    """`block` as a submodule whose internal signals can be read by name: those that its statements
+    assign or use. (A signal has a name if it was assigned to a variable on its own.)"""
 
     def __init__(self, block):
         self._fragment = Fragment.get(block, None)
@@ -19,7 +20,7 @@ class Opened(Elaboratable):
         for folder in folders:
             fragment = fragment.find_subfragment(folder)
         found = {id(signal): signal for statements in fragment.statements.values()
-                 for statement in statements for signal in statement._lhs_signals()
+                 for statement in statements for signal in statement._lhs_signals() | statement._rhs_signals()
                  if signal.name == name}
         if len(found) != 1:
             raise KeyError(f"{len(found)} signals are named {path}")

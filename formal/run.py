@@ -34,7 +34,7 @@ class Result:
 
     unit: str
     proof: str
-    property: str
+    name: str  # of the property
     method: str  # induction, bounded, cover
     depth: int  # cycles
     result: str  # one of the above
@@ -44,6 +44,11 @@ class Result:
     @property
     def ok(self) -> bool:
         return self.result in GOOD
+
+    def row(self) -> dict[str, object]:
+        fields = asdict(self)
+        return {"unit": fields.pop("unit"), "proof": fields.pop("proof"),
+                "property": fields.pop("name"), **fields, "ok": self.ok}
 
 
 def prove(unit: str, proof: Proof) -> list[Result]:
