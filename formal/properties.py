@@ -50,12 +50,12 @@ class Properties:
         self.kinds[name] = kind
         self.m.d.comb += statement(test, name)
 
-    def register(self, value, name: str, *, init: int = 0, when=1) -> Signal:
+    def register(self, value, name: str, *, init: int = 0, when=1):
         """`value` of the last cycle in which `when` was true."""
         out = Signal.like(Value.cast(value), name=name, init=init)
         with self.m.If(when):
             self.m.d.sync += out.eq(value)
-        return out
+        return data.View(value.shape(), out) if isinstance(value, data.View) else out
 
     def signal(self, value, name: str) -> Signal:
         """`value` under a name, for the trace."""

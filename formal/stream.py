@@ -1,7 +1,8 @@
-"""Streams: SkidBuffer, CatchBuffer, FreeList, rotated, WordSender (rtl/stream)."""
+"""Streams: SkidBuffer, CatchBuffer, FreeList, rotated, WordSender (rtl/stream), and Amaranth's FIFO."""
 
 from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Cat, Mux, Signal
+from amaranth.lib.fifo import SyncFIFOBuffered
 
 from formal.peek import Opened
 from formal.proof import Mutant, Proof
@@ -10,6 +11,7 @@ from formal.rules import PacketMonitor, environment
 from rtl.stream import CatchBuffer, FreeList, SkidBuffer, WordSender, rotate
 
 DEPTH = 3  # of the free list
+QUEUE = 4  # items of the FIFO
 WORD = 13  # bytes
 
 
@@ -58,6 +60,28 @@ def catch(p: Properties) -> None:
             (inner["held"] == waits) & implies(waits, inner["caught"] == item))
     p.cover("through a stall", give & p.register(waits & ~give, "stalled"))
     p.cover("straight through", take & give)
+
+
+def fifo(p: Properties) -> None:
+    """Amaranth's FIFO is an `AnyQueue`, by which other proofs replace it."""
+    m, block = p.m, SyncFIFOBuffered(width=4, depth=QUEUE)
+    m.submodules.block = block
+    m.d.comb += [block.w_en.eq(AnySeq(1)), block.w_data.eq(AnySeq(4)), block.r_en.eq(AnySeq(1))]
+    write = p.signal(block.w_en & block.w_rdy, "write")
+    read = p.signal(block.r_en & block.r_rdy, "read")
+    items = [Signal(4, name=f"item{i}") for i in range(QUEUE)]
+    count = Signal(range(QUEUE + 1))
+    m.d.sync += count.eq(count + write - read)
+    for i, item in enumerate(items):
+        with m.If(write & (count - read == i)):
+            m.d.sync += item.eq(block.w_data)
+        with m.Elif(read):
+            m.d.sync += item.eq(items[i + 1] if i + 1 < QUEUE else 0)
+    p.check("shows the oldest item", implies(block.r_rdy, (count != 0)
+                                             & (block.r_data == items[0])))
+    p.check("has room for its depth", block.w_rdy == (count != QUEUE))
+    p.check("an item shown stays", implies(p.register(block.r_rdy & ~read, "shown"), block.r_rdy))
+    p.cover("full", count == QUEUE)
 
 
 def free_list(p: Properties) -> None:
@@ -123,6 +147,10 @@ PROOFS = (
                "with m.If(~held)", "with m.If(held)"),
         Mutant("never held", "rtl.stream.skid.CatchBuffer.elaborate",
                "held.eq(self.o.valid & ~self.o.ready)", "held.eq(0)"),
+    )),
+    Proof(name="fifo", build=fifo, depth=14, mutants=(
+        Mutant("shown too early", "amaranth.lib.fifo.SyncFIFOBuffered.elaborate",
+               "inner_level != 0", "1"),
     )),
     Proof(name="free_list", build=free_list, depth=16, mutants=(
         Mutant("a ring of a power of two", "rtl.stream.free_list.FreeList.elaborate",
