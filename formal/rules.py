@@ -42,10 +42,16 @@ def accept(p: Properties, port, name: str) -> None:
     stream_rules(p, port, name, p.check)
 
 
-def environment(p: Properties, block) -> None:
-    """Every stream port of `block`, by its direction."""
+def environment(p: Properties, block, *, leave_out=()) -> None:
+    """Every stream port of `block`, by its direction, but for those named in `leave_out`: an input
+    of these is never valid, an output may be taken and nothing is said of it."""
     for name, member in block.signature.members.items():
-        if member.is_signature and isinstance(member.signature, stream.Signature):
+        if not member.is_signature or not isinstance(member.signature, stream.Signature):
+            continue
+        if name in leave_out:
+            if member.flow is not In:
+                p.m.d.comb += getattr(block, name).ready.eq(AnySeq(1))
+        else:
             (drive if member.flow is In else accept)(p, getattr(block, name), name)
 
 
