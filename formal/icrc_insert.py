@@ -8,7 +8,7 @@ from formal.peek import Opened
 from formal.proof import Mutant, Proof
 from formal.properties import Properties, implies
 from formal.queue import AnyQueue, Inside
-from formal.rules import drive, environment
+from formal.rules import Followed, drive, environment
 from rtl.config import load
 from rtl.icrc import IcrcInsert, insert
 
@@ -42,27 +42,6 @@ def results(p: Properties) -> None:
     comes = inner["results.w_en"]
     p.check("a result for every frame, 7 cycles after its end", comes == due[-1])
     p.cover("two in a row", comes & p.register(comes, "before"))
-
-
-class Followed:
-    """A beat that is chosen when it enters: `ahead` others leave before it.
-
-    What holds for it holds for every beat, since nothing is known of the moment of the choice.
-    """
-
-    def __init__(self, p: Properties, enters, inside, leaves):
-        m = p.m
-        self.started = started = Signal(name="started")
-        self.inside, self.ahead = Signal(name="inside"), Signal(4, name="ahead")
-        self.choose = p.signal(enters & ~started & AnySeq(1), "choose")
-        self.done = p.signal(self.inside & (self.ahead == 0) & leaves, "done")
-        with m.If(self.choose):
-            m.d.sync += [started.eq(1), self.inside.eq(1), self.ahead.eq(inside - leaves)]
-        with m.Elif(self.done):
-            m.d.sync += self.inside.eq(0)
-        with m.Elif(leaves):
-            m.d.sync += self.ahead.eq(self.ahead - 1)
-        p.invariant("once", implies(self.inside, started))
 
 
 def beats(p: Properties) -> None:

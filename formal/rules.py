@@ -102,3 +102,25 @@ class Shadow:
         self.hit = hit
         with p.m.If(hit):
             p.m.d.sync += self.seen.eq(1)
+
+
+class Followed:
+    """An item that is chosen when it enters: `ahead` others leave before it.
+
+    What holds for it holds for every item, since nothing is known of the moment of the choice.
+    """
+
+    def __init__(self, p: Properties, enters, inside, leaves, name: str = "it"):
+        m = p.m
+        self.started = started = Signal(name=f"{name}_started")
+        self.inside = Signal(name=f"{name}_inside")
+        self.ahead = Signal(4, name=f"{name}_ahead")
+        self.choose = p.signal(enters & ~started & AnySeq(1), f"{name}_choose")
+        self.done = p.signal(self.inside & (self.ahead == 0) & leaves, f"{name}_done")
+        with m.If(self.choose):
+            m.d.sync += [started.eq(1), self.inside.eq(1), self.ahead.eq(inside - leaves)]
+        with m.Elif(self.done):
+            m.d.sync += self.inside.eq(0)
+        with m.Elif(leaves):
+            m.d.sync += self.ahead.eq(self.ahead - 1)
+        p.invariant(f"{name}: once", implies(self.inside, started))
