@@ -93,7 +93,7 @@ def router(p: Properties) -> None:
     p.check("aligner: as it came, with its place", implies(aligner.valid, (
         (aligner.data == i.p.data) & (aligner.last == i.p.last) & (aligner.index == index)
         & (Value.cast(aligner.place) == Value.cast(decision.place)))))
-    p.invariant("index", inner["index"] == index)
+    p.invariant("index", aligner.index == index)
     p.cover("host after RDMA after dropped", ends & (decision.route == Route.HOST)
             & p.register(rdma, "before_rdma") & p.register(p.register(
                 move & (decision.route == Route.DROP), "before_drop"), "before_before"))

@@ -1,6 +1,6 @@
 """What holds on every stream port: assertion on outputs, assumption on inputs."""
 
-from amaranth.asserts import AnyConst, AnySeq
+from amaranth.asserts import AnySeq
 from amaranth.hdl import Signal, Value
 from amaranth.lib import stream
 from amaranth.lib.wiring import In
@@ -76,32 +76,6 @@ class PacketMonitor:
             m.d.sync += self.beat.eq(self.beat + ~self.beat.all())
             with m.If(port.p.last):
                 m.d.sync += [self.beat.eq(0), self.packet.eq(self.packet + ~self.packet.all())]
-
-    def byte(self, p: Properties, packet, index, name: str):
-        """(hit, value): byte `index` of packet `packet` passes in this cycle."""
-        lane = index[:self.lane_bits]
-        hit = p.signal(self.move & (self.packet == packet) & ~self.packet.all()
-                       & (self.beat == index[self.lane_bits:]) & ~self.beat.all()
-                       & (lane < self.bytes), f"{self.name}_{name}_hit")
-        value = p.signal(self.port.p.data.word_select(lane, 8), f"{self.name}_{name}_value")
-        return hit, value
-
-
-class Shadow:
-    """One arbitrary byte, remembered where it enters: `seen`, then `value` for ever.
-
-    What holds for it holds for every byte, since nothing is known of `packet` and `index`.
-    """
-
-    def __init__(self, p: Properties, monitor: PacketMonitor, name: str = "shadow"):
-        self.packet = p.signal(AnyConst(len(monitor.packet)), f"{name}_packet")
-        self.index = p.signal(AnyConst(len(monitor.beat) + monitor.lane_bits), f"{name}_index")
-        hit, value = monitor.byte(p, self.packet, self.index, name)
-        self.seen = Signal(name=f"{name}_seen")
-        self.value = p.register(value, f"{name}_value", when=hit)
-        self.hit = hit
-        with p.m.If(hit):
-            p.m.d.sync += self.seen.eq(1)
 
 
 class Followed:

@@ -1,0 +1,59 @@
+"""The parser's decoders and queues: one decision, one end and one report for every frame."""
+
+from amaranth.asserts import AnySeq
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+
+from formal.peek import Opened
+from formal.proof import Mutant, Proof
+from formal.properties import Properties, implies
+from formal.queue import AnyQueue, Inside
+from formal.rules import drive, stream_rules
+from rtl.config import load
+from rtl.parser import Parser
+from rtl.parser.route import Router
+from rtl.parser.transport import TransportDecoder
+
+STEPS = 6  # of the decoders, from a beat to its verdict
+SPARE, WINDOW = 2, 16  # room for 2 + 16 / 8 = 4 beats and frames
+DEPTH = 4
+
+
+def decisive(p: Properties) -> None:
+    """Of the looks at a frame one is decisive, whatever its headers hold."""
+    m, block = p.m, TransportDecoder()
+    m.submodules.block = inner = Opened(block)
+    valid, first, last = (p.signal(AnySeq(1), name) for name in ("valid", "first", "last"))
+    within, decided = Signal(), Signal()  # of a frame; it has had its decisive look
+    m.d.comb += [block.valid.eq(valid), Value.cast(block.i).eq(AnySeq(len(Value.cast(block.i))))]
+    p.assume("looks come frame by frame", implies(valid, (first == ~within) & (
+        Cat(block.i.progress.first, block.i.progress.last) == Cat(first, last))))
+    with m.If(valid):
+        m.d.sync += within.eq(~last)
+    look, at_last = p.register(valid, "look"), p.register(last, "at_last")
+    at_first = p.register(first, "at_first")
+    before = p.signal(decided & ~at_first, "before")
+    o = block.o
+    with m.If(look):
+        m.d.sync += decided.eq(before | o.decisive)
+    p.check("a look comes a cycle later", block.o_valid == look)
+    p.check("o: which look it is", implies(look, Cat(o.progress.first, o.progress.last)
+                                           == Cat(at_first, at_last)))
+    p.check("o: at most one decisive look", implies(look & before, ~o.decisive))
+    p.check("o: one at the last, if there was none", implies(look & at_last & ~before, o.decisive))
+    p.check("headers: with the decisive look", implies(
+        block.headers_valid, look & o.decisive & o.roce & o.complete))
+    p.check("headers: with a RoCE frame whose headers are there",
+            implies(look & o.decisive & o.roce & o.complete, block.headers_valid))
+    p.invariant("what it knows", implies(within, inner["decided"] == Mux(
+        look, before | o.decisive, decided)) & implies(look, within == ~at_last))
+    p.cover("decided by its second look", look & o.decisive & ~at_first & ~at_last)
+
+
+TRANSPORT = "rtl.parser.transport.TransportDecoder._decisive"
+PROOFS = (
+    Proof(name="decisive", build=decisive, depth=4, induction=True, cover_depth=6, mutants=(
+        Mutant("decided for ever", TRANSPORT, "(decided & ~i.progress.first)", "decided"),
+        Mutant("no decision at the last", TRANSPORT, "fresh & (complete | i.progress.last)",
+               "fresh & complete"),
+    )),
+)
