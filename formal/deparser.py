@@ -239,7 +239,8 @@ PROOFS = (
         Mutant("a stage too early", ASSEMBLER + "_service", "h.kind == Kind.ROCE1",
                "self.i.kind == Kind.ROCE1"),
     )),
-    Proof(name="sender", build=sender, depth=2, induction=True, cover_depth=14, mutants=(
+    Proof(name="sender", build=sender, depth=2, induction=True, cover_depth=14, quick=False,
+          mutants=(
         Mutant("invalid bytes of payload let through", DEPARSER + "_move",
                "lane < item.payload_bytes", "lane <= item.payload_bytes"),
         Mutant("error of an early beat forgotten", DEPARSER + "_send", "error | (take", "(take"),

@@ -66,8 +66,9 @@ _CHECK = re.compile(r'cell \$check \S+\n(?P<rest>    parameter \\FORMAT "(?P<nam
 
 
 def cell_name(name: str) -> str:
-    """A property's name as Yosys can have it."""
-    return re.sub(r"[^\w.]+", "_", name)
+    """A property's name as Yosys has it: names that do not begin with a letter are written apart."""
+    cell = re.sub(r"[^\w.]+", "_", name)
+    return cell if cell[0].isalpha() else f"p{cell}"
 
 
 def _name_cells(text: str) -> str:
