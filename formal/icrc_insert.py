@@ -103,7 +103,8 @@ def _icrc(p: Properties, block, inner, waiting, followed):
     those of the frames that ended before."""
     m = p.m
     ends, it, queued, place, beat = followed
-    icrcs, pending, made = Inside(p, inner, "results", QUEUE), inner["pending"], inner["results.w_en"]
+    icrcs, pending = Inside(p, inner, "results", QUEUE), inner["pending"]
+    made = inner["results.w_en"]
 
     def last(item):
         return _beat(block, item).beat.last

@@ -30,13 +30,15 @@ class Frames:
             block.valid.eq(valid), block.data.eq(AnySeq(64)), block.index.eq(index),
             block.last.eq(last), block.place.some.eq(some), block.place.shift.eq(start[:3]),
             block.place.first.eq(start[3:]), block.place.last.eq(final),
-            block.place.within.eq(place_of_last(start, length) == final), block.place.empty.eq((-length)[:3]),
+            block.place.within.eq(place_of_last(start, length) == final),
+            block.place.empty.eq((-length)[:3]),
         ]
         p.assume("payload of at most 4096 bytes", length <= MAX_PAYLOAD)
         p.assume("payload begins within its frame",
                  implies(valid & last & some, index >= start[3:]))
-        p.assume("a place for the whole frame", implies(index != 0, Cat(start, length) == p.register(
-            Cat(start, length), "place_before")))
+        before = p.register(Cat(start, length), "place_before")
+        p.assume("a place for the whole frame",
+                 implies(index != 0, Cat(start, length) == before))
 
 
 def final_beat(start, length):

@@ -1,11 +1,15 @@
-"""TransportDecoder: one decision for every frame, whatever its headers hold."""
+"""The parser's decoders: one decision for every frame, and `headers` that wait to be taken."""
 
 from amaranth.asserts import AnySeq
-from amaranth.hdl import Cat, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
 from formal.peek import Opened
 from formal.proof import Mutant, Proof
 from formal.properties import Properties, implies
+from formal.rules import accept, drive
+from rtl.config import load
+from rtl.parser import Parser
+from rtl.parser.route import Router
 from rtl.parser.transport import TransportDecoder
 
 
@@ -40,11 +44,45 @@ def decisive(p: Properties) -> None:
     p.cover("decided by its second look", look & o.decisive & ~at_first & ~at_last)
 
 
+class AnyRouter(Router):
+    """Takes a frame's beats when its decision and its end are known, and gives nothing."""
+
+    def elaborate(self, platform):
+        m = Module()
+        known = self.decisions.valid & (~self.i.p.last | self.ends.valid)
+        m.d.comb += [
+            self.i.ready.eq(known & AnySeq(1)), self.done.eq(self.i.valid & self.i.ready
+                                                             & self.i.p.last),
+            self.decisions.ready.eq(self.done), self.ends.ready.eq(self.done),
+        ]
+        return m
+
+
+def headers(p: Properties) -> None:
+    """The decoders stand still while `headers` is not taken."""
+    m, block = p.m, Parser(load("tiny"))
+    m.submodules.block = block
+    drive(p, block.i, "i")
+    accept(p, block.headers, "headers")
+    p.check("report: none while headers wait",
+            implies(block.headers.valid & ~block.headers.ready, ~block.report.valid))
+    p.cover("headers that wait", block.headers.valid & ~block.headers.ready)
+
+
 TRANSPORT = "rtl.parser.transport.TransportDecoder._decisive"
+PARSER = "rtl.parser.parser.Parser."
 PROOFS = (
     Proof(name="decisive", build=decisive, depth=4, induction=True, cover_depth=6, mutants=(
         Mutant("decided for ever", TRANSPORT, "(decided & ~i.progress.first)", "decided"),
         Mutant("no decision at the last", TRANSPORT, "fresh & (complete | i.progress.last)",
                "fresh & complete"),
     )),
+    Proof(name="headers", build=headers, depth=2, induction=True, cover_depth=14, quick=False,
+          mutants=(
+        Mutant("the decoders run on", PARSER + "elaborate",
+               "step.eq(~self.headers.valid | self.headers.ready)", "step.eq(1)"),
+        Mutant("a report twice", PARSER + "elaborate", "verdict, valid & step, rss",
+               "verdict, valid, rss"),
+    ), constants={"rtl.parser.parser.Router": AnyRouter, "rtl.parser.parser.SPARE": 2,
+                  "rtl.parser.parser.WINDOW": 16}),
 )

@@ -66,7 +66,7 @@ _CHECK = re.compile(r'cell \$check \S+\n(?P<rest>    parameter \\FORMAT "(?P<nam
 
 
 def cell_name(name: str) -> str:
-    """A property's name as Yosys has it: names that do not begin with a letter are written apart."""
+    """A property's name as Yosys reports it, which changes those that begin with no letter."""
     cell = re.sub(r"[^\w.]+", "_", name)
     return cell if cell[0].isalpha() else f"p{cell}"
 

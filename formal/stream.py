@@ -1,4 +1,4 @@
-"""Streams: SkidBuffer, CatchBuffer, FreeList, rotated, WordSender (rtl/stream), and Amaranth's FIFO."""
+"""Streams (rtl/stream): SkidBuffer, CatchBuffer, FreeList, rotated, WordSender; Amaranth's FIFO."""
 
 from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Cat, Mux, Signal

@@ -1,4 +1,4 @@
-"""./rnic prove, and the proofs themselves: the cheap ones here, all of them and their faults slow."""
+"""./rnic prove, and the proofs themselves: the cheap ones; the rest and all faults are slow."""
 
 import dataclasses
 import json
