@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from formal.peek import Opened
 from formal.proof import Mutant, Proof
 from formal.properties import Properties, implies
-from formal.stream import drive
+from formal.rules import drive
 from rtl.config import load
 from rtl.deparser import Deparser
 from rtl.deparser.assemble import HEADER_BYTES, LATENCY, Assembled, Assembler
@@ -118,11 +118,11 @@ def sender(p: Properties) -> None:
     taken, over = _payload(p, block, inner, length, end=move & last)
     p.check("payload: all of it taken", implies(move & last, over | (length == 0) | (
         block.payload.valid & block.payload.ready & block.payload.p.last)))
-    p.check("invariant: a frame has its item", (beat == 0) | held & (offset < end))
-    p.check("invariant: index", inner["index"] == beat)
-    p.check("invariant: payload keeps pace", taken == Mux(
+    p.invariant("a frame has its item", (beat == 0) | held & (offset < end))
+    p.invariant("index", inner["index"] == beat)
+    p.invariant("payload keeps pace", taken == Mux(
         (length == 0) | (beat < start[3:]), 0, Mux(over, (length + 7)[3:], beat - start[3:])))
-    p.check("invariant: payload is over in time",
+    p.invariant("payload is over in time",
             over == ((length != 0) & (beat > start[3:] + (length - 1)[3:14])))
     _bytes(p, block, inner, (start, length), (beat, offset), taken)
     p.cover("payload over three beats", move & last & (length == 20))
@@ -171,7 +171,7 @@ def _payload(p: Properties, block, inner, length, end):
     error = p.register(port.p.error, "error", when=move)
     p.check("o: error of the payload", implies(block.o.valid & block.o.p.last, (
         block.o.p.error == ((length != 0) & Mux(over, error, port.p.error)))))
-    p.check("invariant: error", inner["error"] == (over & error))
+    p.invariant("error", inner["error"] == (over & error))
     return taken, over
 
 
@@ -190,7 +190,7 @@ def _bytes(p: Properties, block, inner, item, frame, taken):
     p.check("o: a payload byte in its place",
             implies(here & inside, byte == Mux(enters, now, value)))
     spilt = p.signal((taken == index[3:] + 1) & (place[3:] == beat), "spilt")
-    p.check("invariant: what spills over",
+    p.invariant("what spills over",
             implies(spilt & inside, carry.word_select(place[:3], 8) == value))
 
     lane = p.signal(AnyConst(3), "lane")
@@ -200,10 +200,10 @@ def _bytes(p: Properties, block, inner, item, frame, taken):
         block.o.valid & (at < start), byte == block.item.header.word_select(at, 8)))
     p.check("o: pad and ICRC are 0",
             implies(block.o.valid & (at >= start + length), byte == 0))
-    p.check("invariant: nothing else spills over",
+    p.invariant("nothing else spills over",
             implies((at < start) | (at >= start + length),
                     (carry.word_select(lane, 8) == 0) | (lane >= start[:3])))
-    p.check("invariant: no carry before payload", implies(beat <= start[3:], carry == 0))
+    p.invariant("no carry before payload", implies(beat <= start[3:], carry == 0))
 
 
 # Between the halves
@@ -222,11 +222,11 @@ def queue(p: Properties) -> None:
     arrives = inner["assembler.o_valid"]
     waiting, ready = inner["items.inner_level"], inner["items.r_rdy"]
     p.check("no item is lost", implies(arrives, waiting != FRAMES - 1))
-    p.check("invariant: all that is inside is counted",
+    p.invariant("all that is inside is counted",
             inner["inside"] == sum(on_the_way) + arrives + waiting + ready)
-    p.check("invariant: at most 16 inside", inner["inside"] <= FRAMES)
-    p.check("invariant: room", inner["room"] == (inner["inside"] != FRAMES))
-    p.check("invariant: the queue shows what it has", implies(waiting > 1, ready))
+    p.invariant("at most 16 inside", inner["inside"] <= FRAMES)
+    p.invariant("room", inner["room"] == (inner["inside"] != FRAMES))
+    p.invariant("the queue shows what it has", implies(waiting > 1, ready))
     p.cover("full", inner["inside"] == FRAMES)
 
 
@@ -239,7 +239,8 @@ PROOFS = (
         Mutant("a stage too early", ASSEMBLER + "_service", "h.kind == Kind.ROCE1",
                "self.i.kind == Kind.ROCE1"),
     )),
-    Proof(name="sender", build=sender, depth=2, induction=True, cover_depth=14, mutants=(
+    Proof(name="sender", build=sender, depth=2, induction=True, cover_depth=14, quick=False,
+          mutants=(
         Mutant("invalid bytes of payload let through", DEPARSER + "_move",
                "lane < item.payload_bytes", "lane <= item.payload_bytes"),
         Mutant("error of an early beat forgotten", DEPARSER + "_send", "error | (take", "(take"),

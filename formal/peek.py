@@ -4,7 +4,8 @@ from amaranth.hdl import Elaboratable, Fragment, Signal
 
 
 class Opened(Elaboratable):
-    """`block` as a submodule whose internal signals can be read by name."""
+    """`block` as a submodule whose internal signals can be read by name: those that its statements
+    assign, else those that they use. (A signal has a name if it has a variable of its own.)"""
 
     def __init__(self, block):
         self._fragment = Fragment.get(block, None)
@@ -18,9 +19,12 @@ class Opened(Elaboratable):
         fragment = self._fragment
         for folder in folders:
             fragment = fragment.find_subfragment(folder)
-        found = {id(signal): signal for statements in fragment.statements.values()
-                 for statement in statements for signal in statement._lhs_signals()
-                 if signal.name == name}
+        statements = [one for some in fragment.statements.values() for one in some]
+        for used in ("_lhs_signals", "_rhs_signals"):
+            found = {id(signal): signal for statement in statements
+                     for signal in getattr(statement, used)() if signal.name == name}
+            if found:
+                break
         if len(found) != 1:
             raise KeyError(f"{len(found)} signals are named {path}")
         return next(iter(found.values()))

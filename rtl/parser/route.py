@@ -70,7 +70,8 @@ class Router(wiring.Component):
         connect(m, host.info, flipped(self.host_info))
 
         decision, beat, end = self.decisions.p, self.i.p, self.ends.p
-        index, greatest = Signal(14 - exact_log2(self.data_width // 8)), Signal()
+        index = Signal(14 - exact_log2(self.data_width // 8))
+        greatest = Signal()
         first, rdma, to_host = Signal(), Signal(), Signal()
         can, move = Signal(), Signal()
         m.d.comb += [

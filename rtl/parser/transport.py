@@ -97,7 +97,9 @@ class TransportDecoder(wiring.Component):
     def _decisive(self, m, roce, info):
         """The first look with all headers of its frame, at the latest that of its last beat."""
         i, o = self.i, self.o
-        decided, fresh, complete = Signal(), Signal(), Signal()
+        decided = Signal()
+        fresh = Signal()
+        complete = Signal()
         m.d.comb += [
             fresh.eq(self.valid & (i.progress.first | ~decided)),
             complete.eq(Mux(roce, i.seen >= (info.size << 2), i.complete)),

@@ -53,7 +53,8 @@ class CatchBuffer(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        caught, held = Signal(self.i.payload.shape()), Signal()
+        caught = Signal(self.i.payload.shape())
+        held = Signal()
         m.d.comb += [
             self.i.ready.eq(~held),
             self.o.valid.eq(held | self.i.valid),
