@@ -115,7 +115,7 @@ def _script(top: str, target: str) -> str:
         if start == "map_ffram":
             lines.append("tee -q -o memories.txt dump t:$mem_v2")
         lines += [f"{command} -top {top} -run {start}:{end}",
-                  f"log -stdout stage {number} of {len(labels) - 1}"]
+                  f"log -stderr stage {number} of {len(labels) - 1}"]
     return "\n".join([*lines, f"write_json {NETLIST}"]) + "\n"
 
 
