@@ -135,6 +135,8 @@ def _run_yosys(top: str, source: Path, target: str, progress: Progress) -> dict[
         (work / "unit.ys").write_text(_script(top, target))
         command = [sys.executable, "-c", RUN, "-q", "unit.ys"]
         process.run(command, cwd=work, heard=heard)
+        if progress:  # its LUT mapper closes standard error, so that the last stages go unheard
+            progress(len(TARGETS[target][1]) - 1, len(TARGETS[target][1]) - 1)
         design = json.loads((work / NETLIST).read_text())
         return {"module": design["modules"][top],
                 "memories": list(memories((work / "memories.txt").read_text()))}
