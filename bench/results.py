@@ -9,6 +9,11 @@ from bench.row import Row
 
 RESULTS = Path(__file__).resolve().parent / "RESULTS.md"
 COLUMNS = ("bench", "config", "metric", "unit", "value", "target", "ok")
+HEAD = """# Benchmark results
+
+A section is what its command wrote, with `--write`. Figures in seconds are of the machine named;
+all others hold anywhere.
+"""
 
 
 def results_page(rows: list[Row], command: str, before: str = "") -> str:
@@ -17,9 +22,7 @@ def results_page(rows: list[Row], command: str, before: str = "") -> str:
     sections = {part.partition("\n")[0]: part for part in before.split("\n## ")[1:]}
     for bench in dict.fromkeys(row["bench"] for row in rows):
         sections[bench] = _section(bench, [row for row in rows if row["bench"] == bench], command)
-    head = ("# Benchmark results\n\nA section is what its command wrote, with `--write`. Figures in "
-            "seconds are of the machine named; all others hold anywhere.\n")
-    return "\n## ".join([head, *(part.rstrip("\n") + "\n" for part in sections.values())])
+    return "\n## ".join([HEAD, *(part.rstrip("\n") + "\n" for part in sections.values())])
 
 
 def _section(bench: str, rows: list[Row], command: str) -> str:
