@@ -112,7 +112,7 @@ def test_depth_and_memories(tmp_path):
     paths = {path["end"]: path["levels"] for path in found["deepest"]}
     assert (paths["first (D)"], paths["sum (D)"]) == (0, 1)
     assert found["memories_as_registers"] == [{"name": "ported", "words": 4, "bits": 8}]
-    assert found["ff"] == 24 + 1 + 8 + 8 + 4 * 8  # 24 bits of `kept` are used; `many` is in the block RAM
+    assert found["ff"] == 24 + 1 + 8 + 8 + 4 * 8  # `many` is in the block RAM
     assert found["bram"] == 0.5
     assert stages[0] == (1, 9)
     assert stages[-1] == (9, 9)
