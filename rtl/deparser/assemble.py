@@ -18,26 +18,15 @@ CNP_BYTES = 16  # reserved, after the BTH of a congestion notification
 LATENCY = 6
 
 
-class BeatFlags(data.Struct):
-    """What a beat of a frame is."""
-
-    last: unsigned(1)
-    take: unsigned(1)  # takes a beat of payload
-    holds: unsigned(1)  # has bytes of payload
-    ends: unsigned(1)  # has its last one
-
-
 class Assembled(data.Struct):
     """A frame but for its payload; places are in beats."""
 
     header: unsigned(8 * HEADER_BYTES)  # 0 after the headers
     some: unsigned(1)  # there is payload
     shift: unsigned(8)  # of the payload's first byte within its beat
-    at_first: BeatFlags  # of beat 0
     first: unsigned(8)  # beat with the payload's first byte
     payload_last: unsigned(11)  # beat in which the last beat of payload begins
-    payload_end: unsigned(11)  # beat with the payload's last byte
-    end_lane: unsigned(8)  # of that byte within its beat
+    payload_bytes: unsigned(9)  # valid ones of the last beat of payload
     last: unsigned(11)  # beat with the frame's last byte
     empty: unsigned(8)  # invalid bytes in it
     info: IcrcInfo
@@ -232,16 +221,15 @@ class Assembler(wiring.Component):
 
     def _place(self, m, s):
         out, log = self.o, self.beat_log
-        some, first, last, end = Signal(), Signal(8), Signal(11), Signal(14)
-        m.d.comb += [
-            some.eq(s.payload_length != 0), first.eq(s.header >> log),
-            last.eq((s.info.end - 1)[:14] >> log), end.eq(s.header + s.payload_length - 1),
-        ]
+        final, rest = Signal(14), Signal(log)
+        m.d.comb += [final.eq(s.payload_length - 1), rest.eq(s.payload_length)]
         m.d.sync += [
-            out.header.eq(s.bytes), out.info.eq(s.info), out.some.eq(some), out.first.eq(first),
-            out.last.eq(last), out.payload_end.eq(end >> log), out.end_lane.eq(end[:log]),
-            out.payload_last.eq(first + ((s.payload_length - 1)[:14] >> log)),
-            out.shift.eq(s.header[:log]), out.empty.eq((-s.info.end)[:log]),
-            out.at_first.last.eq(last == 0), out.at_first.take.eq(some & (first == 0)),
-            out.at_first.holds.eq(some & (first == 0)), out.at_first.ends.eq((end >> log) == 0),
+            out.header.eq(s.bytes), out.info.eq(s.info),
+            out.some.eq(s.payload_length != 0),
+            out.shift.eq(s.header[:log]),
+            out.first.eq(s.header >> log),
+            out.payload_last.eq((s.header >> log) + (final >> log)),
+            out.payload_bytes.eq(Mux(rest == 0, 1 << log, rest)),
+            out.last.eq((s.info.end - 1)[:14] >> log),
+            out.empty.eq((-s.info.end)[:log]),
         ]

@@ -6,7 +6,7 @@ from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from rtl.deparser.assemble import HEADER_BYTES, Assembled, Assembler, BeatFlags
+from rtl.deparser.assemble import HEADER_BYTES, Assembled, Assembler
 from rtl.headers import Headers
 from rtl.icrc.info import IcrcInfo
 from rtl.stream import PacketLayout, SkidBuffer, rotated
@@ -70,13 +70,14 @@ class Deparser(wiring.Component):
     def _send(self, m, item, valid, done, out, info):
         """Beat by beat: header bytes, payload moved to its place, zeros for pad and ICRC."""
         beat_bytes = self.data_width // 8
-        log = exact_log2(beat_bytes)
-        last, take, go = Signal(), Signal(), Signal()
+        index = Signal(14 - exact_log2(beat_bytes))
+        first, last, take, go = Signal(), Signal(), Signal(), Signal()
         error = Signal()  # of payload in an earlier beat of this frame
         failed = Signal()
-        index, first, now = self._count(m, item, go)
         m.d.comb += [
-            last.eq(now.last), take.eq(now.take),
+            first.eq(index == 0),
+            last.eq(index == item.last),
+            take.eq(item.some & (index >= item.first) & (index <= item.payload_last)),
             go.eq(valid & out.ready & (~first | info.ready) & (~take | self.payload.valid)),
             done.eq(go & last),
             self.payload.ready.eq(valid & take & out.ready & (~first | info.ready)),
@@ -85,14 +86,13 @@ class Deparser(wiring.Component):
             out.p.last.eq(last), out.p.empty.eq(Mux(last, item.empty, 0)),
             out.p.error.eq(last & failed),
         ]
-        step = Signal(self.data_width)  # headers end at 2 modulo 4, so the shift is known so far
-        m.d.comb += step.eq(Cat(self.payload.p.data[-16:], self.payload.p.data[:-16]))
-        moved = rotated(m, step, item.shift[2:log], left=True, unit=32)
+        moved = self._move(m, index, item)
         carry = Signal(self.data_width)  # the payload's bytes that spill into the next beat
         with m.If(go):
-            m.d.sync += [error.eq(failed), carry.eq(Mux(take, moved, 0))]
+            m.d.sync += [index.eq(index + 1), error.eq(failed),
+                         carry.eq(Mux(take, moved, 0))]
             with m.If(last):
-                m.d.sync += [error.eq(0), carry.eq(0)]
+                m.d.sync += [index.eq(0), error.eq(0), carry.eq(0)]
 
         header = Signal(self.data_width)
         with m.Switch(index):
@@ -102,30 +102,25 @@ class Deparser(wiring.Component):
         for lane in range(beat_bytes):
             part = slice(8 * lane, 8 * lane + 8)
             high = Signal(name=f"high{lane}")
-            holds = Signal(name=f"holds{lane}")
             byte = Signal(8, name=f"byte{lane}")
-            m.d.comb += [
-                high.eq(lane >= item.shift[:log]),
-                holds.eq(now.holds & (~now.ends | (lane <= item.end_lane[:log]))),
-                byte.eq(Mux(high, moved[part], carry[part])),
-                out.p.data[part].eq(header[part] | Mux(holds, byte, 0)),
-            ]
+            m.d.comb += high.eq(lane >= item.shift)
+            with m.If(~high):
+                m.d.comb += byte.eq(carry[part])
+            with m.Elif(take):
+                m.d.comb += byte.eq(moved[part])
+            m.d.comb += out.p.data[part].eq(header[part] | byte)
 
-    def _count(self, m, item, go):
-        """The beat's number, whether it is 0, and its flags: compared a beat ahead, those of beat 0
-        by the assembler, because placing the payload takes all of a cycle."""
-        index = Signal(14 - exact_log2(self.data_width // 8))
-        ahead = Signal.like(index, init=1)
-        first = Signal(init=1)
-        later, now = Signal(BeatFlags), Signal(BeatFlags)
-        m.d.comb += now.eq(Mux(first, item.at_first, later))
-        with m.If(go):
-            m.d.sync += [
-                first.eq(now.last),
-                index.eq(Mux(now.last, 0, ahead)), ahead.eq(Mux(now.last, 1, ahead + 1)),
-                later.last.eq(ahead == item.last),
-                later.take.eq(item.some & (ahead >= item.first) & (ahead <= item.payload_last)),
-                later.holds.eq(item.some & (ahead >= item.first) & (ahead <= item.payload_end)),
-                later.ends.eq(ahead == item.payload_end),
-            ]
-        return index, first, now
+    def _move(self, m, index, item):
+        """The beat of payload without its invalid bytes, rotated to where it goes. Headers end at
+        2 modulo 4, so the shift is known to that extent."""
+        beat_bytes = self.data_width // 8
+        ends = Signal()
+        m.d.comb += ends.eq(index == item.payload_last)
+        clean = Signal(self.data_width)
+        for lane in range(beat_bytes):
+            part = slice(8 * lane, 8 * lane + 8)
+            with m.If(~ends | (lane < item.payload_bytes)):
+                m.d.comb += clean[part].eq(self.payload.p.data[part])
+        step = Signal(self.data_width)
+        m.d.comb += step.eq(Cat(clean[-16:], clean[:-16]))
+        return rotated(m, step, item.shift[2:exact_log2(beat_bytes)], left=True, unit=32)
