@@ -5,12 +5,14 @@ and gives rows {bench, config, metric, unit, value, target, ok}; `target` and `o
 where there is no target. Times are of the machine that ran it; figures in cycles hold anywhere.
 """
 
+from bench.area import area
 from bench.deparser import deparser
 from bench.icrc import icrc
 from bench.parser import parser
 from bench.row import AGREED, Row, Settings
 from bench.simulate import simulate
 
-BENCHES = {"simulate": simulate, "parser": parser, "icrc": icrc, "deparser": deparser}
+BENCHES = {"simulate": simulate, "parser": parser, "icrc": icrc, "deparser": deparser,
+           "area": area}
 
 __all__ = ["AGREED", "BENCHES", "Row", "Settings"]

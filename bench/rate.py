@@ -9,12 +9,13 @@ from rtl.config import DATA_WIDTHS
 
 SMALL_FRAME = 64  # bytes
 ONE_BEAT = 512  # bits from which such a frame is one beat
+QUICK_WIDTHS = (64, ONE_BEAT)
 
 
 def every_width(settings: Settings) -> Iterator[Settings]:
-    """`settings` at each data width. Quick runs take Icarus, which builds in a moment."""
+    """`settings` at each data width. Quick runs take two, and Icarus, which builds in a moment."""
     quick = settings.quick and shutil.which("iverilog")
-    for width in DATA_WIDTHS:
+    for width in QUICK_WIDTHS if settings.quick else DATA_WIDTHS:
         config = dataclasses.replace(settings.config, data_width=width,
                                      name=f"{settings.config.name} {width} b")
         yield dataclasses.replace(settings, config=config,

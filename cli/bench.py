@@ -21,7 +21,7 @@ from rtl.config import DEFAULT_PRESET, PRESETS
 @options.simulator
 @options.seed
 @click.option("--quick", is_flag=True, help="Under a minute a benchmark.")
-@click.option("--write", is_flag=True, help="Write bench/RESULTS.md.")
+@click.option("--write", is_flag=True, help="Write them into bench/RESULTS.md.")
 @options.json_file("Write the rows")
 @options.quiet
 def command(names: tuple[str, ...], config_names: tuple[str, ...], settings: tuple[str, ...],
@@ -43,10 +43,24 @@ def command(names: tuple[str, ...], config_names: tuple[str, ...], settings: tup
                                            quick=quick))
     output.write_json(json_path, rows)
     if write:
-        output.write_text(RESULTS, results_page(rows))
+        before = RESULTS.read_text() if RESULTS.exists() else ""
+        output.write_text(RESULTS, results_page(rows, _command(names, config_names, settings,
+                                                               simulator, seed, quick), before))
     if not quiet and str(json_path) != "-":
         _print(rows)
     return 0 if all(row["ok"] for row in rows if row["metric"] == AGREED) else 1
+
+
+def _command(names: tuple[str, ...], config_names: tuple[str, ...], settings: tuple[str, ...],
+             simulator: str, seed: int, quick: bool) -> str:
+    """What to type for the same rows."""
+    words = ["./rnic bench", *names, *(f"--config {name}" for name in config_names),
+             *(f"--set {setting}" for setting in settings)]
+    if simulator != "verilator":
+        words.append(f"--simulator {simulator}")
+    if seed != 1:
+        words.append(f"--seed {seed}")
+    return " ".join([*words, *(["--quick"] if quick else [])])
 
 
 def _print(rows: list[dict[str, Any]]) -> None:

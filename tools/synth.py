@@ -115,7 +115,7 @@ def _script(top: str, target: str) -> str:
         if start == "map_ffram":
             lines.append("tee -q -o memories.txt dump t:$mem_v2")
         lines += [f"{command} -top {top} -run {start}:{end}",
-                  f"log -stdout stage {number} of {len(labels) - 1}"]
+                  f"log -stderr stage {number} of {len(labels) - 1}"]
     return "\n".join([*lines, f"write_json {NETLIST}"]) + "\n"
 
 
@@ -135,6 +135,8 @@ def _run_yosys(top: str, source: Path, target: str, progress: Progress) -> dict[
         (work / "unit.ys").write_text(_script(top, target))
         command = [sys.executable, "-c", RUN, "-q", "unit.ys"]
         process.run(command, cwd=work, heard=heard)
+        if progress:  # its LUT mapper closes standard error, so that the last stages go unheard
+            progress(len(TARGETS[target][1]) - 1, len(TARGETS[target][1]) - 1)
         design = json.loads((work / NETLIST).read_text())
         return {"module": design["modules"][top],
                 "memories": list(memories((work / "memories.txt").read_text()))}
