@@ -8,7 +8,8 @@ import click
 
 from cli.errors import BROKEN_PIPE, end_tidily_on_signals, report
 
-COMMANDS = ("simulate", "parse", "verilog", "synth", "bench", "prove", "test")  # each is cli/NAME.py
+# Each is cli/NAME.py.
+COMMANDS = ("simulate", "parse", "verilog", "synth", "bench", "prove", "test")
 
 
 class Commands(click.Group):

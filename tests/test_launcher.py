@@ -89,6 +89,17 @@ def test_clone_that_cannot_be_written(clone):
     assert clone.run() == (2, "", f"rnic: error: cannot write to {clone.folder}\n")
 
 
+def test_environment_of_another_clone_is_left_alone(clone, tmp_path):
+    clone.python()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "precious").write_text("")
+    (clone.folder / ".venv").symlink_to(tmp_path / "other")
+    status, _, err = clone.run()
+    assert status == 2
+    assert err.endswith(".venv is a link and not set up for this clone: remove it\n")
+    assert (tmp_path / "other" / "precious").exists()
+
+
 def test_first_use_sets_up_and_second_does_not(clone, tmp_path):
     clone.python()
     status, out, err = clone.run("simulate", "a b", cwd=tmp_path)
