@@ -13,7 +13,7 @@ from sim.wire import opcodes as op
 from sim.wire.build import Packet, build
 from sim.workload.host_setup import HostSetup, Receive
 
-QPN, EPSN, MTU = 5, 0x100, 256
+QPN, EPSN, MTU, QKEY = 5, 0x100, 256, 0x11223344
 KEY, LOCAL, POOR, ALIEN = 0x1AB, 0x2CD, 0x3EF, 0x401
 FAST, WINDOW, NOT_OURS = 0x502, 0x603, 0x704
 VA, SIZE, BASE = 0x7000_0000_0100, 0x1000, 0x5000_0000
@@ -36,6 +36,7 @@ class P:
     swap: int = 3  # or what is added
     compare: int = 0
     invalidated: int = 0
+    qkey: int = QKEY
     bth: dict[str, int] = field(default_factory=dict)
     other: dict[str, Any] = field(default_factory=dict)
 
@@ -50,6 +51,7 @@ class P:
                            "atomiceth": {"va": self.va, "rkey": self.rkey, "swap": self.swap,
                                          "compare": self.compare},
                            "ieth": {"rkey": self.invalidated},
+                           "deth": {"qkey": self.qkey, "sqpn": 0x55},
                            "immdt": {"imm": 0x01020304}},
             "payload": payload, **self.other}))
 
@@ -115,6 +117,8 @@ S1, SM, SL, SLI, SO, SOI = range(6)
 W1, WM, WL, WLI, WO, WOI = range(6, 12)
 SLV, SOV = op.SEND_LAST_INV, op.SEND_ONLY_INV
 U, UC = op.UC, {"service": 1}
+DO, DOI, UD = op.UD | SO, op.UD | SOI, {"service": 2, "qkey": QKEY}
+V6 = {"network": "ipv6", "sgid": bytes(range(16)), "dgid": bytes(range(16, 32))}
 RD, CS, FA = op.READ_REQUEST, op.CMP_SWAP, op.FETCH_ADD
 FULL = MTU
 OTHER = dict.fromkeys(("sgid",), bytes(15) + b"\1")
@@ -325,6 +329,30 @@ CASES: dict[str, tuple[dict[str, Any], list[Any], str | int | None]] = {
     "25_uc_wrong_length": (UC, [P(U + WO, 4, length=5)], "uc_message"),
     "25_uc_bad_buffer": (UC, [wqe(lkey=KEY ^ 1), P(U + SO, 4), P(U + SO, 4, psn=1)], "qp_state"),
     "25_uc_many_sges": (UC, [wqe(sge_count=2), P(U + S1, FULL)], None),
+    "26_ud_send": (UD, [P(DO, 100)], None),
+    "26_ud_empty": (UD, [P(DO), P(DOI)], None),
+    "26_ud_imm": (UD, [P(DOI, MTU, bth={"se": 1})], None),
+    "26_ud_any_sender": (UD, [P(DO, 3, psn=77, other=OTHER)], None),
+    "26_ud_header": (UD, [P(DO, 9, other={"tclass": 0xB9, "hop_limit": 200,
+                                          "identification": 0xABCD})], None),
+    "26_ud_ipv6": ({**UD, "flags": 1, "sip": bytes(range(16, 32))},
+                   [P(DO, 30, other={**V6, "tclass": 0x6D, "flow_label": 0xABCDE})], None),
+    "26_ud_tagged": (UD, [P(DO, 30, other={"vlan": (0x1234,)})], None),
+    "26_ud_wraps": ({**UD, "rq_consume": 0xFFFFFFFF}, [P(DO, 4), P(DO, 5)], None),
+    "27_ud_destination": (UD, [P(DO, 4, other={"dgid": PEER})], "address"),
+    "27_ud_before_28": (UD, [P(DO, 4, qkey=1, other={"dgid": PEER})], "address"),
+    "28_ud_qkey": (UD, [P(DO, 4, qkey=QKEY ^ 1 << 31)], "qkey"),
+    "28_ud_before_29": (UD, [P(DO, MTU + 1, qkey=1)], "qkey"),
+    "29_ud_over_the_mtu": (UD, [P(DO, MTU + 1)], "ud_length"),
+    "29_ud_one_byte_short": (UD, [wqe(length=139), P(DO, 100)], "ud_length"),
+    "29_ud_just_fits": (UD, [wqe(length=139), P(DO, 100), wqe(length=140), P(DO, 100)], None),
+    "29_ud_no_place_for_the_grh": (UD, [wqe(length=39), P(DO)], "ud_length"),
+    "29_ud_no_sge": (UD, [wqe(sge_count=0), P(DO)], "ud_length"),
+    "30_ud_no_receive": (UD, [ABSENT, P(DO, 4)], "no_receive"),
+    "30_ud_then_posted": (UD, [ABSENT, P(DO, 4), wqe(posted=True), P(DO, 4)], None),
+    "31_ud_many_sges": (UD, [wqe(sge_count=2), P(DO, 4), P(DO, 4)], "qp_state"),
+    "31_ud_bad_buffer": (UD, [wqe(lkey=KEY ^ 1), P(DO, 4), P(DO, 4)], "qp_state"),
+    "31_ud_buffer_past_its_region": (UD, [wqe(va=BUFFER + 0x4000 - 43), P(DO, 4)], None),
     "24_error_is_final": ({}, [P(WO, 4, rkey=1), P(WO, 4)], "qp_state"),
     **{f"24_write_of_{n}_mtu": ({}, [P(W1, FULL, length=n * FULL)] + [
         P(WM, FULL, psn=i) for i in range(1, n - 1)] + [P(WL, FULL, psn=n - 1)], ACK)

@@ -18,7 +18,7 @@ from rtl.headers import Headers, Kind
 from rtl.responder import Drop
 from rtl.responder.records import ResponderEvents
 from sim.golden.nic import GoldenNic
-from sim.wire.codec import gid_bytes, mac_bytes, parse
+from sim.wire.codec import ETHERNET_BYTES, ICRC_BYTES, gid_bytes, mac_bytes, parse
 from tb import responder_cases as cases
 from tb.bits import pack, unpack
 from tb.build import read_job, write_result
@@ -170,10 +170,19 @@ class Bench:
             "bth": {name: bth[name] for name in ("opcode", "se", "m", "pad", "tver", "pkey",
                                                  "fecn", "becn", "dqpn", "ackreq", "psn")}}
         if ip:
-            values["ip"] = {"version": ip["version"],
+            start = ETHERNET_BYTES + 4 * len(report["eth"]["vlan"])
+            fixed = frame[start:start + 40]
+            values |= {"l3_offset": start, "l4_offset": start + (20 if ip["version"] == 4 else 40),
+                       "payload_offset": len(frame) - ICRC_BYTES - bth["pad"]
+                       - values["payload_length"]}
+            values["ip"] = {"version": ip["version"], "dscp": ip["dscp"], "ecn": ip["ecn"],
+                            "ttl": ip["ttl"], "protocol": 17,
+                            "identification": int.from_bytes(fixed[4:6], "big"),
+                            "flags": fixed[6] >> 5,
+                            "flow_label": int.from_bytes(fixed[1:4], "big") & 0xFFFFF,
                             "src": int.from_bytes(gid_bytes(ip["src"]), "little"),
                             "dst": int.from_bytes(gid_bytes(ip["dst"]), "little")}
-        for name in ("reth", "atomiceth"):
+        for name in ("reth", "atomiceth", "deth"):
             if name in report:
                 values[name] = report[name]
         if "ieth" in report:

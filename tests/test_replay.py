@@ -9,8 +9,7 @@ import struct
 import pytest
 
 from sim.golden.layout import QpContext
-from sim.wire import opcodes
-from sim.wire.build import Packet, build, reseal
+from sim.wire.build import reseal
 from sim.wire.capture import CapturedFrame, CaptureError, read_capture, write_capture
 from sim.workload import replay
 from sim.workload.random_rc import generate
@@ -189,13 +188,6 @@ def test_capture_without_rdma(tmp_path):
     outcomes, _ = run(scenario)
     assert [outcome.action for outcome in outcomes] == ["host_queue"]
     assert scenario.notes == ["the capture holds no RoCEv2 RC request; nothing is answered"]
-
-
-def test_what_is_not_carried_out_is_told(tmp_path):
-    frame = build(Packet(bth={"opcode": opcodes.UD | opcodes.SEND_ONLY, "dqpn": 9}))
-    write_capture(tmp_path / "ud.pcap", [CapturedFrame(frame, 0)])
-    assert replay.inferred(tmp_path / "ud.pcap").notes[-1] == (
-        "QP 9: frame 1 (UD_SEND_ONLY) asks for UD, which the responder does not serve yet")
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -18,10 +18,10 @@ from rtl.verilog import to_verilog
 from tb.build import simulate
 from tb.responder_cases import CASES
 
-ROWS = [row for row in range(1, 26) if row != 23]  # that one is in test_failed_fetches
+ROWS = [row for row in range(1, 32) if row != 23]  # that one is in test_failed_fetches
 MUTANT_CASES = ("24_send_last_imm", "15_wrap", "18_then_posted", "08_once", "09_wrap",
                 "24_flow_entropy", "15_read_rights", "10_atomic_last_but_one", "24_read_of_257",
-                "25_uc_whole_one_after_a_broken_one")
+                "25_uc_whole_one_after_a_broken_one", "26_ud_header", "28_ud_qkey")
 
 
 class ResponderUnit(wiring.Component):
@@ -121,6 +121,11 @@ def test_a_field_that_stays_is_caught(field, monkeypatch):
 def test_a_source_port_that_is_not_folded_is_caught(monkeypatch):
     monkeypatch.setattr("rtl.responder.answer.source_port", lambda qpc: qpc.udp_sport)
     _caught("source port")
+
+
+def test_a_wrong_ip_header_is_caught(monkeypatch):
+    monkeypatch.setattr("rtl.responder.grh.ICRC_BYTES", 0)
+    _caught("IP header")
 
 
 def test_a_right_that_is_not_asked_for_is_caught(monkeypatch):

@@ -1,5 +1,5 @@
 """The checks that need only the packet and its context: rows 3 to 14 of docs/responder.md, and
-what stands for rows 8 to 12 in UC (IBTA 9.8.3)."""
+what stands for them in UC and UD (IBTA 9.8)."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -50,7 +50,7 @@ class PacketCheck(wiring.Component):
         m = Module()
         bth, qpc = self.headers.bth, self.qpc
         opcode = bth.opcode[:5]  # as of RC
-        uc = qpc.service == Service.UC
+        uc, ud = qpc.service == Service.UC, qpc.service == Service.UD
         first, middle, last = (opcode.matches(*group) for group in (_FIRST, _MIDDLE, _LAST))
         send, write = opcode.matches(*_SEND), opcode.matches(*_WRITE)
         read, atomic = opcode == Opcode.READ_REQUEST, opcode.matches(*_ATOMIC)
@@ -75,6 +75,8 @@ class PacketCheck(wiring.Component):
 
         with m.If(silent != Drop.NONE):
             m.d.comb += [self.verdict.eq(Verdict.DROP), self.drop.eq(silent)]
+        with m.Elif(ud):
+            m.d.comb += self.verdict.eq(Verdict.SEND)
         with m.Elif(uc):
             lost = ~self.shape.starts & ((distance != 0) | ~self._continues())
             m.d.comb += self.restart.eq(self.shape.starts)
@@ -110,14 +112,25 @@ class PacketCheck(wiring.Component):
         with m.If((bth.opcode >= Opcode.READ_RESPONSE_FIRST)
                   & (bth.opcode <= Opcode.ATOMIC_ACKNOWLEDGE)):
             m.d.comb += drop.eq(Drop.NO_REQUESTER)
-        with m.If((headers.ip.src != qpc.dip) | (headers.ip.dst != qpc.sip)):
+        ud = qpc.service == Service.UD
+        with m.If(ud & (headers.payload_length > self._mtu(m))):
+            m.d.comb += drop.eq(Drop.UD_LENGTH)
+        with m.If(ud & (headers.deth.qkey != qpc.qkey)):
+            m.d.comb += drop.eq(Drop.QKEY)
+        with m.If(((headers.ip.src != qpc.dip) & ~ud) | (headers.ip.dst != qpc.sip)):
             m.d.comb += drop.eq(Drop.ADDRESS)
         with m.If((bth.pkey[:15] != qpc.pkey[:15]) | ~(bth.pkey[15] | qpc.pkey[15])):
             m.d.comb += drop.eq(Drop.PKEY)
         with m.If(~qpc.state.matches(QpState.RTR, QpState.RTS, QpState.SQD, QpState.SQE)):
             m.d.comb += drop.eq(Drop.QP_STATE)
-        service = bth.opcode[5:]  # 0 and 1, as the context has it for RC and UC
-        with m.If((service > 1) | (qpc.service != service) | (headers.kind != Kind.ROCE2)):
+        service = Signal(8)  # of the opcode, as the context has it
+        with m.Switch(bth.opcode[5:]):
+            for code, name in ((0, Service.RC), (1, Service.UC), (3, Service.UD)):
+                with m.Case(code):
+                    m.d.comb += service.eq(name)
+            with m.Default():
+                m.d.comb += service.eq(~0)
+        with m.If((qpc.service != service) | (headers.kind != Kind.ROCE2)):
             m.d.comb += drop.eq(Drop.SERVICE)
         return drop
 
@@ -132,11 +145,14 @@ class PacketCheck(wiring.Component):
 
     def _wrong_length(self, m, full, last):
         """Row 13 (IBTA 9.7.4.1.6)."""
-        length = self.headers.payload_length
-        mtu = Signal(14)
-        m.d.comb += mtu.eq(128 << self.qpc.mtu[:3])
+        length, mtu = self.headers.payload_length, self._mtu(m)
         return ((length > mtu) | (full & (length != mtu)) | (last & (length == 0))
                 | ((self.shape.read | self.shape.atomic) & (length != 0)))
+
+    def _mtu(self, m):
+        mtu = Signal(14)
+        m.d.comb += mtu.eq(128 << self.qpc.mtu[:3])
+        return mtu
 
     def _refused(self):
         """Row 14: the QP does not support the request (IBTA 9.7.4.1.2)."""

@@ -18,6 +18,9 @@ class Drop(enum.Enum, shape=4):
     PSN_GAP = 9
     DUPLICATE = 10  # that cannot be answered again
     UC_MESSAGE = 11  # the message is broken, up to the next FIRST or ONLY
+    QKEY = 12
+    NO_RECEIVE = 13  # UD: none is posted
+    UD_LENGTH = 14  # longer than the path MTU or the receive
 
 
 class Verdict(enum.Enum, shape=4):

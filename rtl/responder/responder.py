@@ -25,6 +25,7 @@ from rtl.host.layout import (
 from rtl.responder.answer import AnswerHeaders, Reply
 from rtl.responder.atomic import OPERAND_BYTES, Atomic, AtomicStatus
 from rtl.responder.check import PacketCheck, Shape
+from rtl.responder.grh import GRH_BYTES, GrhWriter
 from rtl.responder.names import Drop, Syndrome, Verdict
 from rtl.responder.protect import Permission, Protect, Right
 from rtl.responder.read import ReadResponder
@@ -73,6 +74,7 @@ class Responder(wiring.Component):
         m.submodules.receive_queue = queue = ReceiveQueue(self.config.data_width)
         m.submodules.reads = reads = ReadResponder(self.config.data_width)
         m.submodules.atomic = atomic = Atomic(self.config.data_width)
+        m.submodules.grh = grh = GrhWriter(self.config.data_width)
         m.submodules.answer_headers = answer_headers = AnswerHeaders()
         connect(m, protect.mpt, flipped(self.mpt))
         connect(m, queue.read, flipped(self.wqe))
@@ -93,7 +95,8 @@ class Responder(wiring.Component):
         next_psn = Signal(24)  # behind this request's own
         bth, length = headers.bth, headers.payload_length
         expected = qpc.epsn[:24]
-        uc = qpc.service == Service.UC
+        uc, ud = qpc.service == Service.UC, qpc.service == Service.UD
+        answers = qpc.service == Service.RC
 
         def drop(reason):
             m.d.sync += [outcome.drop.eq(reason), outcome.update.eq(Update.NONE)]
@@ -116,7 +119,7 @@ class Responder(wiring.Component):
             """A NAK that ends the QP; the receive WQE in use, if any, completes with `status`.
             In UC what is wrong at the peer ends the message only, and nothing is answered."""
             answer(syndrome, psn, Update.ERROR)
-            m.d.sync += outcome.answer.eq(~uc)
+            m.d.sync += outcome.answer.eq(answers)
             m.d.sync += [
                 outcome.complete.eq(took_wqe | (qpc.r_op == Message.SEND)),
                 outcome.status.eq(status),
@@ -132,7 +135,7 @@ class Responder(wiring.Component):
             m.d.sync += [
                 outcome.complete.eq(shape.ends & (shape.send | shape.imm)),
                 outcome.status.eq(CqeStatus.SUCCESS),
-                outcome.answer.eq(bth.ackreq & ~uc),
+                outcome.answer.eq(bth.ackreq & answers),
             ]
             m.next = "DRAIN"
 
@@ -160,7 +163,8 @@ class Responder(wiring.Component):
         wanted, right = Signal(32), Signal(Right)
         m.d.comb += [
             wanted.eq(Mux(whole | shape.read, headers.reth.length,
-                          Mux(shape.atomic, OPERAND_BYTES, length))),
+                          Mux(shape.atomic, OPERAND_BYTES,
+                              Mux(ud, length + GRH_BYTES, length)))),
             right.eq(Mux(shape.send, Right.LOCAL_WRITE, Mux(shape.write, Right.REMOTE_WRITE,
                      Mux(shape.read, Right.REMOTE_READ, Right.REMOTE_ATOMIC)))),
         ]
@@ -184,6 +188,7 @@ class Responder(wiring.Component):
         self._completion(m, headers, qpc, after, outcome, shape, wqe, took_wqe)
         self._host_ports(m, reads, atomic, shape, address, length)
         self._jobs(m, reads, atomic, headers, qpc, shape, address)
+        m.d.comb += [grh.headers.eq(headers), grh.address.eq(address)]
         reply = Signal(Reply)
         m.d.comb += [
             reply.eq(outcome.reply),
@@ -376,11 +381,14 @@ class Responder(wiring.Component):
                         answer(Syndrome.RNR | qpc.min_rnr_timer[:5], expected, Update.NAKED)
                         with m.If(uc):
                             break_message()
+                        with m.Elif(ud):
+                            m.d.sync += outcome.answer.eq(0)
+                            drop(Drop.NO_RECEIVE)
                         m.next = "DRAIN"
                     with m.Elif((queue.o.p.state == WqeState.FAILED)
                                 | (queue.o.p.wqe.sge_count > 1)):
                         answer(Syndrome.REMOTE_OPERATIONAL, expected, Update.ERROR)
-                        m.d.sync += outcome.answer.eq(~uc)
+                        m.d.sync += outcome.answer.eq(answers)
                         m.next = "DRAIN"
                     with m.Else():
                         m.d.sync += took_wqe.eq(1)
@@ -391,9 +399,13 @@ class Responder(wiring.Component):
                             m.next = "BUFFER"
 
             with m.State("BUFFER"):
-                with m.If(length > left):
+                with m.If(ud & (length + GRH_BYTES > left)):
+                    drop(Drop.UD_LENGTH)
+                    m.d.sync += took_wqe.eq(0)
+                    m.next = "DRAIN"
+                with m.Elif(length > left):
                     refuse(Syndrome.INVALID_REQUEST, CqeStatus.LOC_LEN_ERR)
-                with m.Elif(length == 0):
+                with m.Elif((length == 0) & ~ud):
                     m.next = "PLACE"
                 with m.Else():
                     m.next = "PROTECT"
@@ -416,6 +428,8 @@ class Responder(wiring.Component):
                             refuse(Syndrome.REMOTE_ACCESS, CqeStatus.REM_ACCESS_ERR)
                     with m.Elif(whole):
                         m.next = "WRITE_LENGTH"
+                    with m.Elif(ud):
+                        m.next = "GRH"
                     with m.Elif(shape.read):
                         m.next = "READ_LENGTH"
                     with m.Elif(shape.atomic):
@@ -424,6 +438,13 @@ class Responder(wiring.Component):
                         m.next = "WQE_REQUEST"
                     with m.Else():
                         m.next = "PLACE"
+
+            with m.State("GRH"):
+                m.d.comb += grh.start.eq(1)
+                connect_through(m, grh.write, self.write)
+                with m.If(grh.done):
+                    m.d.sync += address.eq(address + GRH_BYTES)
+                    m.next = "PLACE"
 
             with m.State("PLACE"):
                 with m.If(length == 0):
@@ -560,21 +581,28 @@ class Responder(wiring.Component):
                     after.rq_consume.eq(qpc.rq_consume - (qpc.r_op == Message.SEND)),
                 ]
             with m.Case(Update.ADVANCE):
-                msn = Signal(24)
-                m.d.comb += [
-                    msn.eq(qpc.msn + shape.ends),
-                    after.epsn.eq(next_psn),
-                    after.msn.eq(msn),
-                    after.r_nak.eq(0),
-                ]
-                with m.If(shape.send | shape.write):
-                    self._message_after(m, headers, qpc, after, shape, wqe, took_wqe, key, va, left)
-                with m.Elif(shape.atomic):
-                    place = Signal(8)
-                    m.d.comb += [
-                        place.eq(qpc.r_atomic + 1),
-                        after.r_atomic.eq(Mux(place == qpc.max_dest_rd_atomic, 0, place)),
-                    ]
+                with m.If(qpc.service == Service.UD):  # no order and no messages in progress
+                    m.d.comb += after.rq_consume.eq(qpc.rq_consume + 1)
+                with m.Else():
+                    self._advance(m, headers, qpc, after, shape, wqe, took_wqe, key, va, left,
+                                  next_psn)
+
+    def _advance(self, m, headers, qpc, after, shape, wqe, took_wqe, key, va, left, next_psn):
+        msn = Signal(24)
+        m.d.comb += [
+            msn.eq(qpc.msn + shape.ends),
+            after.epsn.eq(next_psn),
+            after.msn.eq(msn),
+            after.r_nak.eq(0),
+        ]
+        with m.If(shape.send | shape.write):
+            self._message_after(m, headers, qpc, after, shape, wqe, took_wqe, key, va, left)
+        with m.Elif(shape.atomic):
+            place = Signal(8)
+            m.d.comb += [
+                place.eq(qpc.r_atomic + 1),
+                after.r_atomic.eq(Mux(place == qpc.max_dest_rd_atomic, 0, place)),
+            ]
 
     def _message_after(self, m, headers, qpc, after, shape, wqe, took_wqe, key, va, left):
         length = headers.payload_length
@@ -593,6 +621,7 @@ class Responder(wiring.Component):
     def _completion(self, m, headers, qpc, after, outcome, shape, wqe, took_wqe):
         item = self.completion.p
         cqe = item.cqe
+        ud = qpc.service == Service.UD
         success = outcome.status == CqeStatus.SUCCESS
         rkey = Cat(headers.ieth.word_select(byte, 8) for byte in (3, 2, 1, 0))  # as on the wire
         m.d.comb += [
@@ -601,13 +630,13 @@ class Responder(wiring.Component):
             cqe.opcode.eq(Mux(shape.write & shape.imm, CqeOpcode.RECV_WRITE_IMM, CqeOpcode.RECV)),
             cqe.status.eq(outcome.status),
             cqe.wr_id.eq(Mux(took_wqe, wqe.wr_id, qpc.r_wr_id)),
-            cqe.src_qpn.eq(qpc.dest_qpn),
+            cqe.src_qpn.eq(Mux(ud, headers.deth.sqpn, qpc.dest_qpn)),
             # The WQE in use is the last one that was consumed, this packet's own included.
             cqe.wqe_index.eq(after.rq_consume - 1),
         ]
         with m.If(success):
             m.d.comb += [
-                cqe.byte_len.eq(after.r_bytes),
+                cqe.byte_len.eq(Mux(ud, headers.payload_length + GRH_BYTES, after.r_bytes)),
                 cqe.imm.eq(Mux(shape.imm, headers.immdt, Mux(shape.invalidate, rkey, 0))),
                 cqe.flags.eq(Cat(shape.imm, headers.bth.se, shape.invalidate)),
             ]

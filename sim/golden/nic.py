@@ -25,4 +25,4 @@ class GoldenNic:
             return dropped("mac_control")
         if report["kind"] not in RDMA_KINDS:
             return Outcome(action="host_queue")
-        return self._responder.receive(report)
+        return self._responder.receive(report, frame)

@@ -22,7 +22,6 @@ _ONLIES = (op.SEND_ONLY, op.SEND_ONLY_IMM, op.SEND_ONLY_INV, op.WRITE_ONLY, op.W
 class Request:
     opcode: int  # as of RC
     psn: int
-    pkey: int
     ackreq: bool
     solicited: bool
     source: bytes  # GIDs
@@ -43,8 +42,7 @@ class Request:
         reth = report.get("reth") or {
             "va": 0, "rkey": 0, "length": ATOMIC_BYTES if atomic else 0, **atomic}
         imm = report["immdt"]["imm"].to_bytes(4, "big") if "immdt" in report else None
-        return cls(bth["opcode"] & OPERATION, bth["psn"], bth["pkey"],
-                   bool(bth["ackreq"]), bool(bth["se"]),
+        return cls(bth["opcode"] & OPERATION, bth["psn"], bool(bth["ackreq"]), bool(bth["se"]),
                    gid_bytes(ip["src"]), gid_bytes(ip["dst"]), reth["va"], reth["rkey"],
                    reth["length"], atomic.get("swap", 0), atomic.get("compare", 0), imm,
                    report["ieth"]["rkey"] if "ieth" in report else None, report["payload"])

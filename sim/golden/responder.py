@@ -1,4 +1,4 @@
-"""The RC and UC responder, row by row as docs/responder.md numbers them (IBTA vol. 1, 9.7, 9.8)."""
+"""The responder of RC and UC, row by row as docs/responder.md numbers them (IBTA 9.7, 9.8)."""
 
 from typing import NoReturn
 
@@ -12,6 +12,7 @@ from sim.golden.answer import (
     Answer,
     read_responses,
 )
+from sim.golden.datagram import Datagram
 from sim.golden.layout import (
     Completion,
     MrAccess,
@@ -70,11 +71,14 @@ class Responder:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    def receive(self, report: Report) -> Outcome:
+    def receive(self, report: Report, frame: bytes) -> Outcome:
+        """What the packet of `frame` does, of which `report` tells."""
         try:
             qpn, context = self._admit(report)
         except _Drop as drop:
             return dropped(drop.reason)
+        if context.service == Service.UD:
+            return Datagram(self._tables, qpn, context, report, frame).receive()
         packet = _Execution(self._tables, qpn, context, Request.of(report))
         try:
             packet.run()
@@ -89,7 +93,7 @@ class Responder:
                        context=bytes(context), completions=packet.completions)
 
     def _admit(self, report: Report) -> tuple[int, QpContext]:
-        """Rows 1 to 4: what needs no more than the kind, the QPN and the opcode's service."""
+        """Rows 1 to 5: what needs no more than the kind, the QPN and the opcode's service."""
         if report["kind"] == "cnp":
             raise _Drop("cnp")
         qpn = report["bth"]["dqpn"]
@@ -98,11 +102,14 @@ class Responder:
             raise _Drop("no_qp")
         services = {opcodes.RC: Service.RC, opcodes.UC: Service.UC, opcodes.UD: Service.UD}
         service = services.get(report["bth"]["opcode"] & 0xE0)
-        served = service in (Service.RC, Service.UC) and report["kind"] != "roce1"
-        if not served or context.service != service:
+        if service is None or context.service != service or report["kind"] == "roce1":
             raise _Drop("service")
         if context.state not in (State.RTR, State.RTS, State.SQD, State.SQE):
             raise _Drop("qp_state")
+        pkey = report["bth"]["pkey"]
+        same = (context.pkey ^ pkey) & ~FULL_MEMBER == 0
+        if not same or not (context.pkey | pkey) & FULL_MEMBER:
+            raise _Drop("pkey")
         return qpn, context
 
 
@@ -179,13 +186,10 @@ class _Execution:
             context.state = State.ERR
             self.answers.append(Answer(psn=self.request.psn, syndrome=refusal.syndrome))
 
-    # Rows 5 to 7
+    # Rows 6 and 7
 
     def _check_identity(self) -> None:
         context, request = self.context, self.request
-        same = (context.pkey ^ request.pkey) & ~FULL_MEMBER == 0
-        if not same or not (context.pkey | request.pkey) & FULL_MEMBER:
-            raise _Drop("pkey")
         if request.source != context.dip or request.destination != context.sip:
             raise _Drop("address")
         if request.is_response:

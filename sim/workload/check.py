@@ -61,23 +61,25 @@ def _check(scenario: Scenario, outcomes: Sequence[Outcome],
         cause = _check_qp(theirs[qp], ours[qp], mismatches, allowed)
         if cause is not None:
             forks.append(Fork(cause.qpn, cause.number, cause.before))
-    for fork in _lost_in_uc(scenario, outcomes):
+    for oddity, fork in _without_answer(scenario, outcomes):
         forks.append(fork)
-        allowed["uc_after_loss"] += 1
+        allowed[oddity] += 1
     return mismatches, allowed, forks
 
 
-def _lost_in_uc(scenario: Scenario, outcomes: Sequence[Outcome]) -> Iterator[Fork]:
-    """The first broken message of each UC queue pair: rxe drops more than that from there on."""
+def _without_answer(scenario: Scenario, outcomes: Sequence[Outcome],
+                    ) -> Iterator[tuple[str, Fork]]:
+    """Where rxe does with a UC or UD queue pair what it should not: the first time on each."""
     contexts: dict[int, QpContext] = {}
     found = set()
     for frame, outcome in zip(scenario.frames, outcomes, strict=True):
         if outcome.qpn is None:
             continue
         before = contexts.get(outcome.qpn) or _first_context(scenario, outcome.qpn)
-        if outcome.reason == "uc_message" and outcome.qpn not in found:
+        oddity = oddities.OF_DROPS.get(outcome.reason or "")
+        if oddity is not None and outcome.qpn not in found:
             found.add(outcome.qpn)
-            yield Fork(outcome.qpn, frame.number, before)
+            yield oddity, Fork(outcome.qpn, frame.number, before)
         contexts[outcome.qpn] = QpContext(outcome.context)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from sim.golden.layout import Kind, MrAccess, QpAccess, QpContext, QpFlags, Service, State
 from sim.wire.codec import gid_bytes, mac_bytes
 from sim.workload.host_setup import PD, HostSetup, Receive
-from sim.workload.limits import limit_notes
 from sim.workload.scenario import Frame, Range, Region, Scenario
 from sim.workload.traffic import (
     Manner,
@@ -55,7 +54,6 @@ def _scenario(name: str, truth: Truth, traffic: list[Seen], entry_bytes: int) ->
     for connection in truth.fields["connections"]:
         _add_connection(setup, truth, connection, traffic, notes)
     received = addressed_to(traffic, truth.mac("A"))
-    notes += limit_notes(received)
     settings = setup.finish()
     return Scenario(
         name=name, source="truth", notes=notes,

@@ -11,7 +11,6 @@ from sim.wire.codec import gid_bytes, mac_bytes
 from sim.workload.contents import Contents
 from sim.workload.from_truth import DEFAULT_HOP_LIMIT, DEFAULT_SPORT, MTU_CODE
 from sim.workload.host_setup import PD, HostSetup, Receive
-from sim.workload.limits import limit_notes
 from sim.workload.peers import pair_with_peers
 from sim.workload.ranges import add_ranges
 from sim.workload.scenario import Frame, Region, Scenario
@@ -66,7 +65,6 @@ def inferred(capture_path: str | Path, nic: str | None = None,
             notes.append(f"QP {qpn}: gets answers only; this NIC does not send requests yet")
     regions += buffers.finish(notes)
     _show_contents(setup, requests, peers, notes)
-    notes += limit_notes(received)
     settings = setup.finish()
     return Scenario(
         name=Path(capture_path).stem, source="inferred", notes=notes,

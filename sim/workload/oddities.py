@@ -28,6 +28,7 @@ INVALIDATES = (opcodes.SEND_LAST_INV, opcodes.SEND_ONLY_INV)
 SENDS = (*range(opcodes.SEND_FIRST, opcodes.SEND_ONLY_IMM + 1), *INVALIDATES)
 READ_RESPONSES = range(opcodes.READ_RESP_FIRST, opcodes.READ_RESP_ONLY + 1)
 
+OF_DROPS = {"uc_message": "uc_after_loss", "ud_length": "ud_too_long"}  # reason → oddity
 FORKS = ("send_length_unchecked", "invalidate_refused_late", "empty_read_checked_again")
 
 
