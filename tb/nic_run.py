@@ -52,10 +52,11 @@ def simulate_scenario(scenario: Scenario, config: NicConfig, simulator: str = "v
     outcomes, memory = predict(job)
     mismatches = compare(job, seen, outcomes, memory)
     allowed: Counter[str] = Counter()
-    if scenario.answers:  # what the capture's own host answered is known
+    known = bool(scenario.answers) or scenario.source == "truth"
+    if known:  # what the capture's own host answered, if anything
         unlike, allowed = check_answers(scenario, outcomes)
         mismatches += unlike
-    regions = check_memory(scenario, seen.memory, outcomes if scenario.answers else ())
+    regions = check_memory(scenario, seen.memory, outcomes if known else ())
     mismatches += _region_mismatches(scenario, regions)
     result = _summary(job, seen, outcomes)
     return {

@@ -12,6 +12,12 @@ CAPTURES = ROOT / "captures"
 SHARED = ROOT.parent / "shared"  # more captures and frames, where they are
 
 
+def capture(suite: str) -> Path:
+    """Linux's capture of that name, bundled or beside the project."""
+    bundled = CAPTURES / f"{suite}.pcap"
+    return bundled if bundled.exists() else SHARED / "captures" / f"{suite}.pcap"
+
+
 def run(scenario: Scenario) -> tuple[list[Outcome], HostMemory]:
     """Outcomes and the memory afterwards."""
     memory = scenario.memory.copy()

@@ -13,7 +13,7 @@ from sim.wire.codec import parse
 from sim.workload import oddities, replay
 from sim.workload.random_rc import generate
 from sim.workload.scenario import Frame
-from tests.golden_replay import CAPTURES, SHARED, run
+from tests.golden_replay import CAPTURES, capture, run
 
 # Suite: answers compared, and the oddities of rxe that are allowed for. UC and UD have
 # no answers.
@@ -62,7 +62,7 @@ def test_late_receives_and_rnr_naks():
 
 @pytest.mark.parametrize("suite", COVERED)
 def test_other_suites_are_answered_as_linux_did(suite):
-    path = SHARED / "captures" / f"{suite}.pcap"
+    path = capture(suite)
     if not path.exists():
         pytest.skip("this capture is not bundled")
     scenario = replay.from_truth(path)

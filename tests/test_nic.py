@@ -10,6 +10,7 @@ from sim.workload.random_rc import generate
 from sim.workload.replay import from_truth
 from sim.workload.scenario import Frame, Scenario
 from tb.nic_run import simulate_scenario
+from tests.golden_replay import capture
 
 CAPTURE = Path(__file__).parent.parent / "captures" / "first.pcap"
 REQUESTS, ACKS = 240, 156
@@ -34,6 +35,16 @@ def check_passed(result):
 @pytest.mark.parametrize("preset", ["asic400g", "tiny"])
 def test_first_capture(first, preset):
     check_passed(simulate_scenario(first, load(preset)))
+
+
+@pytest.mark.parametrize("suite", ["rnr", "verbs_rc", "psnwrap", "naks", "multiqp", "loss",
+                                   "vlan", "ipv6", "ecn", "crafted", "uc", "ud"])
+def test_every_suite_of_linux(suite):
+    path = capture(suite)
+    if not path.exists():
+        pytest.skip("this capture is not bundled")
+    result = simulate_scenario(from_truth(path), load("asic400g"))
+    assert result["mismatches"] == [] and result["verdict"] == "pass"
 
 
 @pytest.mark.parametrize("preset", [
