@@ -28,7 +28,11 @@ async def finish(bench):
     counters = bench.counters()
     host = bench.host
     assert counters["hits"] + counters["misses"] + counters["merged"] == counters["lookups"]
-    assert counters["fills"] == host.count["fills"]
+    assert counters["fills"] == host.count["fills"] + counters["forwards"]
+    assert counters["misses"] + counters["prefetches"] == (
+        counters["fills"] + counters["fetch_errors"])
+    assert counters["prefetches"] == sum(
+        counters[f"prefetches_{fate}"] for fate in ("useful", "late", "useless"))
     assert counters["fetch_errors"] == host.count["failed"]
     assert counters["writebacks"] == host.count["writebacks"]
     assert counters["outstanding_max"] == host.peak
