@@ -6,9 +6,13 @@ where there is no target. Times are of the machine that ran it; figures in cycle
 """
 
 from bench.context import context
+from bench.deparser import deparser
+from bench.icrc import icrc
+from bench.parser import parser
 from bench.row import AGREED, Row, Settings
 from bench.simulate import simulate
 
-BENCHES = {"context": context, "simulate": simulate}
+BENCHES = {"simulate": simulate, "parser": parser, "icrc": icrc, "deparser": deparser,
+           "context": context}
 
 __all__ = ["AGREED", "BENCHES", "Row", "Settings"]

@@ -10,9 +10,9 @@ from bench.row import AGREED, Row, Settings, make_row
 from rtl.config import NicConfig
 from sim.workload.replay import load
 from sim.workload.scenario import Frame
-from tb import build
 from tb.nic_job import wire_cycles
 from tb.nic_run import simulate_scenario
+from tools import cache
 
 CAPTURE = Path(__file__).resolve().parent.parent / "captures" / "first.pcap"
 SPEED = 5000  # cycles/s in co-simulation, at 512 bits
@@ -59,10 +59,10 @@ def _bound(config: NicConfig, frame: Frame) -> float:
 
 @contextmanager
 def _empty_cache() -> Iterator[None]:
-    kept = build.CACHE
+    kept = cache.CACHE
     with tempfile.TemporaryDirectory(prefix="rnic-bench-") as folder:
-        build.CACHE = Path(folder)
+        cache.CACHE = Path(folder)
         try:
             yield
         finally:
-            build.CACHE = kept
+            cache.CACHE = kept

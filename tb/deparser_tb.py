@@ -48,4 +48,5 @@ async def frames(dut):
         "beats": len(words),
         "out_cycles": out.items[-1][0] - out.items[0][0] + 1,
         "latency": out.items[0][0] - headers.taken[0],
+        "cycles": [cycle for cycle, _ in out.items],
     })

@@ -11,9 +11,9 @@ import cocotb
 from cocotb.clock import Clock
 
 from rtl.headers import Headers
-from rtl.icrc import IcrcInfo, IcrcReport
+from rtl.icrc import IcrcCounters, IcrcInfo, IcrcReport
 from sim.wire.build import Packet, build
-from tb.bits import pack
+from tb.bits import pack, unpack
 from tb.build import read_job, write_result
 from tb.ports import Pulses, Sink, Source, beats, packets, reset, run
 from tb.wire_cases import NETWORKS, with_options
@@ -41,7 +41,7 @@ class Case:
     def info(self, sequence: int) -> int:
         return pack(IcrcInfo, {
             "l3_offset": self.l3, "bth_offset": self.bth, "ip_version": self.version,
-            "roce1": self.roce1, "sequence": sequence,
+            "roce1": self.roce1, "sequence": sequence, "payload": bool(self.payload),
             "end": len(self.frame) if self.end is None else self.end})
 
 
@@ -81,6 +81,11 @@ def residues(rng: random.Random, count: int) -> list[Case]:
         size = rng.choice((number % 300, number % 300, rng.randrange(1200), 4096))
         cases.append(make(rng, size, **stacks[number * 7 % len(stacks)]))
     return cases
+
+
+def small(rng: random.Random, count: int) -> list[Case]:
+    """Frames of 62 bytes, and Ethernet padding to 64."""
+    return [replace(make(rng, 4), tail=bytes(2)) for _ in range(count)]
 
 
 def damaged(rng: random.Random, count: int) -> list[Case]:
@@ -143,7 +148,7 @@ async def insert(dut):
     frames, infos = Source(dut, "i", rng, job["idle"]), Source(dut, "info", rng, job["idle"])
     out = Sink(dut, "o", rng, job["stall"])
     await reset(dut)
-    cases = residues(rng, job["count"])
+    cases = small(rng, job.get("small", 0)) + residues(rng, job["count"])
     for number, case in enumerate(cases):
         blank = case.frame[:-4] + (bytes(4) if number % 2 else rng.randbytes(4))
         frames.queue += beats(blank, width, number % 5 == 0, rng.getrandbits(width))
@@ -159,6 +164,7 @@ async def insert(dut):
         "beats": total, "in_cycles": frames.taken[-1] - frames.taken[0] + 1,
         "out_cycles": out.items[-1][0] - out.items[0][0] + 1,
         "latency": out.items[-1][0] - frames.taken[-1],
+        "taken": frames.taken, "lengths": [len(case.frame) for case in cases],
         "frames": [(case.l3, frame.hex()) for case, frame
                    in list(zip(cases, packets(got, width), strict=True))[:50]]})
 
@@ -218,9 +224,10 @@ class CheckBench:
         assert payloads == [self.cases[n].payload for n in good if self.cases[n].payload]
         assert [(report["sequence"], report["ok"]) for _, report in self.reports.items] == \
             [(number, case.good) for number, case in enumerate(self.cases)]
-        counters = self.dut.counters.value.to_unsigned()
-        bad = len(self.cases) - len(good)
-        assert (counters & 0xFFFFFFFF, counters >> 32) == (len(self.cases), bad)
+        flagged = sum(case.error for case in self.cases)
+        assert unpack(IcrcCounters, self.dut.counters.value.to_unsigned()) == {
+            "checked": len(self.cases) - flagged, "flagged": flagged,
+            "bad": len(self.cases) - flagged - len(good)}
         self._judge_times(good)
 
     def _judge_times(self, good: list[int]) -> None:
@@ -258,14 +265,16 @@ async def check(dut):
     job = read_job()
     it, rng = await bench(dut)
     cases = {"damaged": lambda: damaged(rng, job["count"]), "bits": lambda: every_bit(rng),
-             "good": lambda: residues(rng, job["count"])}[job["cases"]]()
+             "good": lambda: small(rng, job.get("small", 0)) + residues(rng, job["count"]),
+             }[job["cases"]]()
     it.offer(cases)
     total = len(it.sources["i_frame"].queue)
     await it.run(it.finished, quiet=20)
     it.judge()
     taken = it.sources["i_frame"].taken
     result = {"beats": total, "cycles": taken[-1] - taken[0] + 1, "bad": sum(
-        not case.good for case in cases), "latencies": sorted(it.latencies())}
+        not case.good for case in cases), "latencies": sorted(it.latencies()),
+        "taken": taken, "lengths": [len(case.frame + case.tail) for case in cases]}
     heads = it.sinks["o_headers"].items
     if cases[-1].good:
         result["header_latency"] = heads[-1][0] - taken[-1]

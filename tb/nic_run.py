@@ -24,6 +24,7 @@ from sim.workload.scenario import Scenario
 from tb import build
 from tb.nic_job import Job, Observed, load, save, wire_cycles
 from tb.nic_scoreboard import Mismatch, compare, fate, predict
+from tools import cache
 
 SHOWN = 20  # mismatches in the result
 Progress = Callable[[int, int], None]
@@ -75,7 +76,7 @@ def _verilog(config: NicConfig, variant: str) -> Path:
         from rtl.verilog import to_verilog
         return to_verilog(Nic(config), "nic")
 
-    return build.verilog("nic", (dataclasses.asdict(config) | {"name": ""}, variant), generate)
+    return cache.verilog("nic", (dataclasses.asdict(config) | {"name": ""}, variant), generate)
 
 
 def _run(job: Job, folder: Path, simulator: str, seed: int, waves: Path | None,

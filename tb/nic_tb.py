@@ -136,8 +136,9 @@ class Observer:
 
     def _icrc(self, cycle, bits):
         event = unpack(IcrcReport, bits)
-        self._seen.icrc[event["sequence"]] = bool(event["ok"])
-        self.dropped += not event["ok"]
+        if not event["flagged"]:  # else the parser's report has counted it
+            self._seen.icrc[event["sequence"]] = bool(event["ok"])
+            self.dropped += not event["ok"]
 
     def _responder(self, cycle, bits):
         event = unpack(ResponderEvents, bits)
@@ -183,7 +184,7 @@ class Testbench:
         for name in ("mac_rx__valid", "mac_rx__payload", "mac_tx__ready", "host__ready", "flush",
                      "rc__payload"):
             getattr(dut, name).value = 0
-        dut.host_headers__ready.value = 1
+        dut.host_info__ready.value = 1
         settings = self.job.scenario.settings
         dut.settings.value = pack(Settings, {
             name: {"base": table.base, "log_entries": table.log_entries}

@@ -10,11 +10,13 @@ from typing import Any
 from rtl.config import NicConfig
 from rtl.headers import Headers, Kind, Reason
 from rtl.icrc import IcrcCounters, IcrcReport
-from rtl.parser import ParserCounters
-from tb.bits import unpack
+from rtl.parser import HostInfo, ParserCounters, RssSettings
+from tb.bits import pack, unpack
 from tb.build import simulate
 
 MIN_FRAME = 14
+CONTROL_BYTES = {"pause": 4, "pfc": 20}  # of MAC control, from its opcode on
+MAX_BYTES = 1 << 14
 TOP = Path(__file__).with_name("parser_top.py")
 CHUNK = 2000  # frames a simulation
 BTH_FIELDS = ("opcode", "se", "m", "pad", "tver", "pkey", "fecn", "becn", "dqpn", "ackreq", "psn")
@@ -26,12 +28,12 @@ class Observed:
     """What a run showed. Headers are unpacked `Headers`; lists are in the order of arrival."""
 
     reports: list[dict[str, Any]]  # of every frame
-    icrc_ok: dict[int, bool]  # by sequence, of the RoCE frames without a fault
+    icrc: dict[int, dict[str, int]]  # reports of the ICRC check by sequence
     seen: list[bytes]  # payload that the parser gave to the ICRC check
     headers: list[dict[str, Any]]  # that passed the ICRC check
     payload: list[bytes]  # likewise
     host: list[bytes]
-    host_headers: list[dict[str, Any]]
+    host_info: list[dict[str, Any]]
     counters: dict[str, Any]
     icrc_counters: dict[str, int]
     raw: dict[str, Any]  # the bench's own result, with cycles
@@ -39,8 +41,10 @@ class Observed:
 
 def run_frames(frames: Sequence[bytes], config: NicConfig, simulator: str = "verilator",
                errors: Sequence[bool] | None = None, *, mutate: Callable[[str], str] | None = None,
-               key: object = "", seed: int = 1, **job: Any) -> Observed:
-    """One simulation; `mutate` changes the Verilog and `key` then names the change."""
+               key: object = "", seed: int = 1, rss: dict[str, Any] | None = None,
+               **job: Any) -> Observed:
+    """One simulation; `mutate` changes the Verilog and `key` then names the change. `rss` are
+    fields of `RssSettings`; without it nothing is hashed."""
 
     def generate() -> str:
         from rtl.verilog import to_verilog
@@ -50,7 +54,8 @@ def run_frames(frames: Sequence[bytes], config: NicConfig, simulator: str = "ver
 
     what = (config.data_width, config.parser.max_frame, TOP.read_text(), key)
     raw = simulate("parser_top", what, generate, "tb.parser_tb", simulator, seed=seed,
-                   job={"width": config.data_width, "max_frame": config.parser.max_frame,
+                   job={"rss": hex(pack(RssSettings, rss or {})),
+                        "width": config.data_width, "max_frame": config.parser.max_frame,
                         "frames": [frame.hex() for frame in frames],
                         "errors": [int(error) for error in errors or [False] * len(frames)],
                         **job})
@@ -62,8 +67,8 @@ def run_frames(frames: Sequence[bytes], config: NicConfig, simulator: str = "ver
     verdicts = [unpack(IcrcReport, int(word, 16) << 1 | 1) for word in raw["icrc"]]
     return Observed(
         reports=items("reports", Headers), headers=items("headers", Headers),
-        host_headers=items("host_headers", Headers),
-        icrc_ok={verdict["sequence"]: bool(verdict["ok"]) for verdict in verdicts},
+        host_info=items("host_info", HostInfo),
+        icrc={verdict["sequence"]: verdict for verdict in verdicts},
         seen=[bytes.fromhex(text) for text in raw["seen"]],
         payload=[bytes.fromhex(text) for text in raw["payload"]],
         host=[bytes.fromhex(text) for text in raw["host"]],
@@ -96,9 +101,10 @@ def reports_of(observed: Observed) -> list[Report]:
     reports = []
     for headers in observed.reports:
         report = report_of(headers)
-        if headers["sequence"] in observed.icrc_ok:
-            payload = next(payloads) if headers["payload_length"] else b""
-            right = observed.icrc_ok[headers["sequence"]]
+        verdict = observed.icrc.get(headers["sequence"])
+        payload = next(payloads) if verdict and verdict["payload"] else b""
+        if verdict and not verdict["flagged"]:
+            right = bool(verdict["ok"])
             report |= {"payload_length": headers["payload_length"], "icrc_ok": right,
                        "payload_sha256": hashlib.sha256(payload).hexdigest(),
                        "error": None if right else "icrc"}
@@ -122,6 +128,8 @@ def report_of(headers: dict[str, Any]) -> Report:
         report["ip"] = _ip(headers["ip"])
     if headers["l4_offset"] and kind != "roce1":
         report["udp"] = dict(headers["udp"])
+    if headers["frame_length"] >= headers["l3_offset"] + CONTROL_BYTES.get(kind, MAX_BYTES):
+        report[kind] = _mac_control(kind, headers["control"])
     if headers["bth_offset"]:
         report["bth"] = {name: headers["bth"][name] for name in BTH_FIELDS}
         report |= {name: _extension(name, headers[name])
@@ -137,6 +145,12 @@ def _ethernet(eth: dict[str, Any]) -> Report:
     tags = eth["vlan"][:eth["vlan_count"]]
     return {"dst": _bytes(eth["dst"], 6).hex(":"), "src": _bytes(eth["src"], 6).hex(":"),
             "vlan": [tag["tci"] & 0xFFF for tag in tags]}
+
+
+def _mac_control(kind: str, control: dict[str, Any]) -> Report:
+    if kind == "pause":
+        return {"time": control["times"][0]}
+    return {"enable": control["enable"], "times": list(control["times"])}
 
 
 def _address(value: int, version: int) -> str:

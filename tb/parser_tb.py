@@ -20,7 +20,7 @@ QUIET = 100  # cycles without any activity, beside those of dropping a frame, th
 class Watches:
     """Collects the words of the observation ports; the bit of each in `activity` says when."""
 
-    NAMES = ("report", "icrc_report", "seen")
+    NAMES = ("report", "icrc_report", "seen", "early")
 
     def __init__(self, dut: Any) -> None:
         self._activity = dut.activity
@@ -64,9 +64,10 @@ async def frames(dut):
         return lambda: now >= blocked.get(name, 0)
 
     sinks = {name: Sink(dut, name, rng, job.get("stall", 0), opens(name))
-             for name in ("headers", "payload", "host", "host_headers")}
+             for name in ("headers", "payload", "host", "host_info")}
     watches = Watches(dut)
     agents: list[Any] = [source, *sinks.values(), watches]
+    dut.rss.value = int(job["rss"], 16)
     await reset(dut)
 
     cycle, active, before = 0, 0, (-1, 0, 0)
@@ -93,11 +94,12 @@ async def frames(dut):
         "headers": [hex(word) for word in words["headers"]],
         "payload": [packet.hex() for packet in packets(words["payload"], width)],
         "host": [packet.hex() for packet in packets(words["host"], width)],
-        "host_headers": [hex(word) for word in words["host_headers"]],
+        "host_info": [hex(word) for word in words["host_info"]],
         "counters": hex(dut.counters.value.to_unsigned()),
         "icrc_counters": hex(dut.icrc_counters.value.to_unsigned()),
         "beats": total,
         "in_cycles": source.taken[-1] - source.taken[0] + 1 if total else 0,
         "taken": source.taken, "report_cycles": watches.cycles["report"],
+        "header_cycles": watches.cycles["early"], "early": watches.words["early"],
         "cycles": {name: [at for at, _ in sink.items] for name, sink in sinks.items()},
     })

@@ -1,32 +1,34 @@
 """The parser with its ICRC check behind it, as benches and `parse` use them."""
 
-from amaranth.hdl import Cat, Module, unsigned
+from amaranth.hdl import Cat, Module, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.config import NicConfig
 from rtl.headers import Headers
 from rtl.icrc import IcrcCheck, IcrcCounters, IcrcReport
-from rtl.parser import Parser, ParserCounters, ParserReport
+from rtl.parser import HostInfo, Parser, ParserCounters, ParserReport, RssSettings
 from rtl.stream import PacketLayout
 
 
 class ParserTop(wiring.Component):
     """`payload` and `headers` are what the check lets through; `seen` shows each beat of payload
-    that the parser gives to it. `activity`, the port to poll, has a bit for each of `report`,
-    `icrc_report` and `seen`."""
+    that the parser gives to it, `early` each header item, when it is first offered. `activity`, the
+    port to poll, has a bit for each of `report`, `icrc_report`, `seen` and `early`."""
 
     def __init__(self, config: NicConfig):
         self.config = config
         layout = PacketLayout(config.data_width)
         packet, headers = stream.Signature(layout), stream.Signature(Headers)
         self.seen_layout = data.StructLayout({"valid": unsigned(1), "beat": layout})
+        self.early_layout = data.StructLayout({"valid": unsigned(1), "sequence": unsigned(32)})
         super().__init__({
             "i": In(packet), "headers": Out(headers), "payload": Out(packet),
-            "host": Out(packet), "host_headers": Out(headers),
+            "rss": In(RssSettings),
+            "host": Out(packet), "host_info": Out(stream.Signature(HostInfo)),
             "report": Out(ParserReport), "counters": Out(ParserCounters),
             "icrc_report": Out(IcrcReport), "icrc_counters": Out(IcrcCounters),
-            "seen": Out(self.seen_layout), "activity": Out(3),
+            "seen": Out(self.seen_layout), "early": Out(self.early_layout), "activity": Out(4),
         })
 
     def elaborate(self, platform):
@@ -39,12 +41,17 @@ class ParserTop(wiring.Component):
         connect(m, check.o_headers, flipped(self.headers))
         connect(m, check.o_payload, flipped(self.payload))
         connect(m, parser.host, flipped(self.host))
-        connect(m, parser.host_headers, flipped(self.host_headers))
+        connect(m, parser.host_info, flipped(self.host_info))
+        waiting, item = Signal(), parser.headers
+        m.d.sync += waiting.eq(item.valid & ~item.ready)
         m.d.comb += [
             self.report.eq(parser.report), self.counters.eq(parser.counters),
             self.icrc_report.eq(check.report), self.icrc_counters.eq(check.counters),
             self.seen.valid.eq(parser.payload.valid & parser.payload.ready),
             self.seen.beat.eq(parser.payload.payload),
-            self.activity.eq(Cat(parser.report.valid, check.report.valid, self.seen.valid)),
+            self.early.valid.eq(item.valid & ~waiting), self.early.sequence.eq(item.p.sequence),
+            parser.rss.eq(self.rss),
+            self.activity.eq(Cat(parser.report.valid, check.report.valid, self.seen.valid,
+                                 self.early.valid)),
         ]
         return m

@@ -7,13 +7,14 @@ import pytest
 from rtl.stream import SkidBuffer
 from rtl.verilog import to_verilog
 from tb import build
+from tools.cache import BuildError, verilog
 
 FST, VCD = b"\x00", b"$"  # how the files begin
 
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(build, "CACHE", tmp_path / "cache")
+    monkeypatch.setattr("tools.cache.CACHE", tmp_path / "cache")
     return tmp_path / "cache"
 
 
@@ -42,25 +43,25 @@ def test_missing_libraries_of_the_waveform_are_named(cache, tmp_path, monkeypatc
     (tmp_path / "g++").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "g++").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(build.BuildError) as caught:
+    with pytest.raises(BuildError) as caught:
         skid("verilator", waves=tmp_path / "run.fst")
     assert str(caught.value) == ("Verilator needs lz4 and zlib to write .fst: apt-get install -y "
                                  "liblz4-dev zlib1g-dev; or write .vcd")
 
 
 def test_second_build_is_the_first(cache):
-    source = build.verilog("skid", 16, lambda: to_verilog(SkidBuffer(16), "skid"))
+    source = verilog("skid", 16, lambda: to_verilog(SkidBuffer(16), "skid"))
     folder = build.build("skid", source, "icarus")
     made = (folder / "sim.vvp").stat().st_mtime_ns
     assert build.build("skid", source, "icarus") == folder
     assert (folder / "sim.vvp").stat().st_mtime_ns == made
-    other = build.verilog("skid", 8, lambda: to_verilog(SkidBuffer(8), "skid"))
+    other = verilog("skid", 8, lambda: to_verilog(SkidBuffer(8), "skid"))
     assert build.build("skid", other, "icarus") != folder
 
 
 def test_failed_build_leaves_a_log_and_nothing_else(cache):
-    source = build.verilog("broken", 1, lambda: "module broken(clk);\nnonsense\nendmodule\n")
-    with pytest.raises(build.BuildError, match="icarus could not build broken: .*; see .*log"):
+    source = verilog("broken", 1, lambda: "module broken(clk);\nnonsense\nendmodule\n")
+    with pytest.raises(BuildError, match="icarus could not build broken: .*; see .*log"):
         build.build("broken", source, "icarus")
     left = sorted(path.suffix for path in (cache / "build").iterdir())
     assert left == [".lock", ".log"]
@@ -70,5 +71,5 @@ def test_generator_that_fails_leaves_no_verilog(cache):
     def fail():
         raise ValueError("no")
     with pytest.raises(ValueError, match="^no$"):
-        build.verilog("skid", 1, fail)
+        verilog("skid", 1, fail)
     assert not list(cache.rglob("*.v"))

@@ -158,7 +158,7 @@ def test_missing_simulator_is_named_with_its_remedy(tmp_path):
 
 
 def test_fault_of_the_program_is_one_line_and_kept(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("tb.build.CACHE", tmp_path)
+    monkeypatch.setattr("tools.cache.CACHE", tmp_path)
     assert report(RuntimeError("first line\nsecond line")) == 2
     assert capsys.readouterr().err == ("rnic: error: a fault of this program: RuntimeError: "
                                        f"first line (see {tmp_path}/error.log)\n")

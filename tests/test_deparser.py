@@ -9,71 +9,17 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 
 from rtl.config import DATA_WIDTHS, NicConfig
-from rtl.deparser import Deparser
-from rtl.headers import Headers, Kind
+from rtl.headers import Headers
 from rtl.icrc import IcrcInfo
-from rtl.verilog import to_verilog
-from sim.wire.build import Packet, build
-from sim.wire.opcodes import OPCODES
+from sim.wire.build import build
 from tb.bits import pack, unpack
-from tb.build import simulate
-from tb.deparser_top import DeparserTop
+from tb.deparser_run import deparse, fields
 from tb.parser_run import run_frames
 from tb.wire_cases import every_opcode, every_size, packet
 
 WIDTHS = (64, 512)  # built with Verilator; the others with Icarus, which builds in a moment
 ICARUS = "icarus" if shutil.which("iverilog") else "verilator"
 STALLS = {"none": (0, 0), "input": (0.4, 0), "output": (0, 0.4), "both": (0.4, 0.4)}
-DONT_FRAGMENT = 0b010
-
-
-def number(data: bytes) -> int:
-    """Opaque bytes, the first one lowest."""
-    return int.from_bytes(data, "little")
-
-
-def fields(p: Packet, sequence: int = 0) -> dict:
-    """The header item of which the deparser makes `p`."""
-    kind = {"roce1": Kind.ROCE1}.get(p.network, Kind.CNP if p.bth["opcode"] == 0x81 else Kind.ROCE2)
-    names = [name for name in OPCODES[p.bth["opcode"]].headers if name != "cnp"]
-    ext = p.extensions
-    plain = {"rdeth": "eecn", "xrceth": "srqn", "atomicacketh": "original", "ieth": "rkey"}
-    items = {name: ext[name][plain[name]] if name in plain else ext[name]
-             for name in names if name not in ("immdt", "feth")}
-    if "immdt" in names:
-        items["immdt"] = number(ext["immdt"]["imm"].to_bytes(4, "big"))
-    if "feth" in names:
-        items["feth"] = ext["feth"]["selectivity"] << 4 | ext["feth"]["placement"]
-    tpids = [p.tpids[min(n, len(p.tpids) - 1)] for n in range(len(p.vlan))]
-    return {
-        "kind": kind.value, "sequence": sequence, "payload_length": len(p.payload),
-        "eth": {"dst": number(p.dst), "src": number(p.src), "vlan_count": len(p.vlan),
-                "vlan": [{"tci": tci, "service": tpid == 0x88A8}
-                         for tci, tpid in zip(p.vlan, tpids, strict=True)]},
-        "ip": {"version": 4 if p.network == "ipv4" else 6, "dscp": p.tclass >> 2,
-               "ecn": p.tclass & 3, "ttl": p.hop_limit, "identification": p.identification,
-               "flags": DONT_FRAGMENT, "flow_label": p.flow_label,
-               "src": number(p.sgid), "dst": number(p.dgid)},
-        "udp": {"sport": p.sport, "dport": p.dport}, "bth": dict(p.bth),
-        "present": dict.fromkeys(names, 1), **items}
-
-
-def deparse(items, payloads, width, *, icrc=True, simulator="verilator", errors=None, key="",
-            **job):
-    """`items` are words of `Headers`; gives the bench's result."""
-    config = NicConfig(data_width=width)
-    top = "deparser_top" if icrc else "deparser"
-
-    def generate():
-        return to_verilog(DeparserTop(config) if icrc else Deparser(config), top)
-
-    payloads = [payload for payload in payloads if payload]
-    result = simulate(top, (width, key), generate, "tb.deparser_tb", simulator, job={
-        "width": width, "alone": not icrc, "headers": [hex(item) for item in items],
-        "payloads": [payload.hex() for payload in payloads],
-        "errors": errors or [0] * len(payloads), **job})
-    result["frames"] = [bytes.fromhex(frame) for frame in result["frames"]]
-    return result
 
 
 def check(packets, width, **options):
@@ -123,7 +69,8 @@ def test_alone_it_leaves_zeros_and_says_where(width):
         bth = l3 + {"ipv4": 28, "ipv6": 48, "roce1": 40}[p.network]
         assert unpack(IcrcInfo, int(result["infos"][n], 16)) == {
             "l3_offset": l3, "bth_offset": bth, "ip_version": 4 if p.network == "ipv4" else 6,
-            "roce1": p.network == "roce1", "end": len(frame), "sequence": n + 7}
+            "roce1": p.network == "roce1", "end": len(frame), "payload": 0,
+            "sequence": n + 7}
 
 
 @pytest.mark.parametrize("width", DATA_WIDTHS)

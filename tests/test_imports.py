@@ -10,9 +10,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Room → what it must not import. A name stands for itself and all below it.
 FORBIDDEN = {
-    "rtl": {"sim", "tb", "formal", "cli", "bench", "tests", "cocotb", "cocotb_tools", "pytest"},
-    "sim": {"rtl", "tb", "formal", "cli", "bench", "tests", "amaranth", "cocotb", "cocotb_tools",
-            "pytest"},
+    "rtl": {"sim", "tools", "tb", "formal", "cli", "bench", "tests", "cocotb",
+            "cocotb_tools", "pytest"},
+    "sim": {"rtl", "tools", "tb", "formal", "cli", "bench", "tests", "amaranth", "cocotb",
+            "cocotb_tools", "pytest"},
+    "tools": {"sim", "tb", "formal", "cli", "bench", "tests", "cocotb", "pytest"},
     "tb": {"formal", "cli", "bench", "tests", "pytest"},
     "formal": {"sim", "tb", "cli", "bench", "tests", "cocotb", "pytest"},
     "bench": {"cli", "tests", "pytest"},

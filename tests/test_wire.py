@@ -19,10 +19,11 @@ from tests.golden_replay import CAPTURES, SHARED
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
+    from scapy.contrib.mac_control import MACControlClassBasedFlowControl, MACControlPause
     from scapy.contrib.roce import AETH, BTH
     from scapy.layers.inet import IP
     from scapy.layers.inet6 import IPv6
-    from scapy.layers.l2 import Ether
+    from scapy.layers.l2 import Dot1Q, Ether
 
 FIRST = CAPTURES / "first.pcap"
 VECTORS = SHARED / "public" / "vectors.json"
@@ -94,6 +95,89 @@ def test_resealing_makes_the_icrc_right():
     frame[-6] ^= 1
     assert parse(bytes(frame))["error"] == "icrc"
     assert parse(reseal(bytes(frame)))["error"] is None
+
+
+# MAC control
+
+MAC_CONTROL_DST = "01:80:c2:00:00:01"
+
+
+def mac_control_frames(count, seed=1):
+    """(what they hold, frame) of random PAUSE and PFC frames as scapy builds them."""
+    rng = random.Random(seed)
+    for number in range(count):
+        below = Ether(dst=MAC_CONTROL_DST, src="02:00:00:00:00:01")
+        if number % 5 == 4:
+            below /= Dot1Q(vlan=rng.randrange(4096))
+        if number % 2:
+            time = rng.choice((0, 0xFFFF, rng.getrandbits(16)))
+            yield {"pause": {"time": time}}, bytes(below / MACControlPause(pause_time=time))
+        else:
+            enable = rng.choice((0, 0xFF, rng.getrandbits(8)))
+            times = [rng.choice((0, 0xFFFF, rng.getrandbits(16))) for _ in range(8)]
+            fields = {f"c{n}_enabled": enable >> n & 1 for n in range(8)}
+            fields |= {f"c{n}_pause_time": time for n, time in enumerate(times)}
+            yield {"pfc": {"enable": enable, "times": times}}, bytes(
+                below / MACControlClassBasedFlowControl(_reserved=rng.getrandbits(8), **fields))
+
+
+def test_mac_control_frames_of_scapy():
+    for held, frame in mac_control_frames(300):
+        assert len(frame) == 60  # without FCS
+        report = parse(frame)
+        (kind, fields), = held.items()
+        assert (report["kind"], report["error"], report[kind]) == (kind, None, fields)
+        assert ("pause" in report, "pfc" in report) == (kind == "pause", kind == "pfc")
+
+
+def test_mac_control_cut_at_every_byte():
+    needed = {"pause": 4, "pfc": 20}
+    for held, frame in mac_control_frames(10):
+        (kind, fields), = held.items()
+        start = 18 if frame[12:14] == b"\x81\x00" else 14
+        for size in range(14, len(frame)):
+            report = parse(frame[:size])
+            if size < start + 2:
+                assert (report["kind"], report["error"]) == ("other", None)
+            elif size < start + needed[kind]:
+                assert (report["kind"], report["error"]) == (kind, "truncated")
+                assert kind not in report
+            else:
+                assert (report["error"], report[kind]) == (None, fields)
+
+
+def test_other_faults_of_mac_control_come_first():
+    _, frame = next(mac_control_frames(1))
+    assert parse(frame, mac_error=True)["error"] == "mac_error"
+    assert parse(frame[:20], mac_error=True)["error"] == "mac_error"
+    assert parse(frame + bytes(9157))["error"] == "oversize"
+    assert parse(frame[:13])["error"] == "runt"
+    assert parse(frame[:20], max_frame=19)["error"] == "oversize"
+
+
+def test_other_mac_control_opcodes_are_other():
+    for opcode in (0x0000, 0x0002, 0x0006, 0x0100, 0x0102, 0xFFFE):
+        report = parse(bytes(12) + b"\x88\x08" + opcode.to_bytes(2, "big") + bytes(44))
+        assert (report["kind"], report["error"]) == ("other", None)
+
+
+@pytest.mark.skipif(not VECTORS.exists(), reason="the published frames are not here")
+def test_published_mac_control_frames():
+    compared = 0
+    for vector in json.loads(VECTORS.read_text()):
+        expected = vector["expected_fields"]
+        report = parse(bytes.fromhex(vector["hex"]))
+        if "quanta" in expected:
+            assert report["pause"] == {"time": expected["quanta"]}, vector["name"]
+            assert (report["kind"], report["error"]) == ("pause", None)
+        elif "cev" in expected:
+            enable = int(expected["cev"], 16)
+            assert report["pfc"] == {"enable": enable, "times": expected["times"]}
+            assert (report["kind"], report["error"]) == ("pfc", None)
+        else:
+            continue
+        compared += 1
+    assert compared == 5
 
 
 # Third opinions

@@ -54,7 +54,8 @@ class Deparser(wiring.Component):
         m.submodules.assembler = assembler = Assembler(self.data_width)
         m.submodules.items = items = SyncFIFOBuffered(width=Assembled.as_shape().size,
                                                       depth=FRAMES)
-        inside, left = Signal(range(FRAMES + 1)), Signal(range(FRAMES + 1))
+        inside = Signal(range(FRAMES + 1))
+        left = Signal(range(FRAMES + 1))
         room = Signal(init=1)
         take = self.headers.valid & self.headers.ready
         m.d.comb += [

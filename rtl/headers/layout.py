@@ -46,6 +46,13 @@ class Udp(data.Struct):
     dport: unsigned(16)
 
 
+class MacControl(data.Struct):
+    """PAUSE (IEEE 802.3 annex 31B) and PFC (IEEE 802.1Q 36.2); times in quanta of 512 bit times."""
+
+    enable: unsigned(8)  # PFC's class-enable vector
+    times: data.ArrayLayout(unsigned(16), 8)  # of each class; PAUSE has only the first
+
+
 class Bth(data.Struct):
     """Base transport header (IBTA 9.2)."""
 
@@ -116,6 +123,7 @@ class Headers(data.Struct):
     payload_length: unsigned(14)  # without pad and ICRC
     eth: Ethernet
     ip: Ip
+    control: MacControl
     udp: Udp
     bth: Bth
     present: Present

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.config import NicConfig
 from rtl.context import CachePort, CacheTable, Operation
+from rtl.parser import RssSettings
 
 
 class Settings(data.Struct):
@@ -15,6 +16,7 @@ class Settings(data.Struct):
     mpt: CacheTable
     cqc: CacheTable
     requester_id: unsigned(16)  # bus, device, function of the NIC
+    rss: RssSettings
 
 
 class Control(wiring.Component):

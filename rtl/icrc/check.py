@@ -23,22 +23,33 @@ class IcrcReport(data.Struct):
 
     valid: unsigned(1)
     sequence: unsigned(32)
-    ok: unsigned(1)
+    flagged: unsigned(1)  # it came with `error`
+    ok: unsigned(1)  # not so, and its ICRC is right
+    payload: unsigned(1)  # as its info has it
 
 
 class IcrcCounters(data.Struct):
+    """The frames that came are `checked` + `flagged`."""
+
     checked: unsigned(32)
-    bad: unsigned(32)
+    bad: unsigned(32)  # of these, the ones whose ICRC is wrong
+    flagged: unsigned(32)
+
+
+class _Verdict(data.Struct):
+    good: unsigned(1)
+    payload: unsigned(1)
 
 
 class IcrcCheck(wiring.Component):
     """Checks the ICRC of each frame and holds its headers and payload until the verdict.
 
     Takes `i_info`, `i_frame` and `i_headers`, one each a frame and in the same order, and
-    `i_payload`, one packet for each header item with `payload_length` > 0. Gives the header items
-    and payloads of the good frames, in order: nothing of a packet shows before its verdict, and a
-    packet's payload not before its header item was taken. A frame whose ICRC is wrong, that ends
-    before `end` or is flagged by the MAC is dropped whole and counted `bad`.
+    `i_payload`, one packet for each info with `payload`. Gives the header items and payloads of
+    the good frames, in order: nothing of a packet shows before its verdict, and a packet's payload
+    not before its header item was taken. A frame that ends with `error` is dropped whole and
+    counted `flagged`; whoever flagged it knows the reason. Another whose ICRC is wrong, or that
+    ends before `end`, is dropped whole and counted `bad`.
 
     The input streams may run apart: up to 32 header items and 12 KiB of payload wait inside, so a
     parser that feeds all four in step never locks up. A frame is taken a beat a cycle whatever the
@@ -65,7 +76,8 @@ class IcrcCheck(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.verdicts = verdicts = SyncFIFOBuffered(width=1, depth=VERDICTS)
+        m.submodules.verdicts = verdicts = SyncFIFOBuffered(
+            width=_Verdict.as_shape().size, depth=VERDICTS)
         self._judge(m, verdicts)
         self._release(m, verdicts)
         return m
@@ -94,14 +106,21 @@ class IcrcCheck(wiring.Component):
         m.d.sync += [
             self.report.valid.eq(engine.done),
             self.report.sequence.eq(result.sequence),
+            self.report.flagged.eq(result.error),
             self.report.ok.eq(right & result.complete & ~result.error),
+            self.report.payload.eq(result.payload),
         ]
-        m.d.comb += [verdicts.w_en.eq(self.report.valid), verdicts.w_data.eq(self.report.ok)]
+        verdict, counters = Signal(_Verdict), self.counters
+        m.d.comb += [
+            verdict.good.eq(self.report.ok), verdict.payload.eq(self.report.payload),
+            verdicts.w_en.eq(self.report.valid), verdicts.w_data.eq(verdict),
+        ]
         with m.If(self.report.valid):
-            m.d.sync += [
-                self.counters.checked.eq(self.counters.checked + 1),
-                self.counters.bad.eq(self.counters.bad + ~self.report.ok),
-            ]
+            with m.If(self.report.flagged):
+                m.d.sync += counters.flagged.eq(counters.flagged + 1)
+            with m.Else():
+                m.d.sync += [counters.checked.eq(counters.checked + 1),
+                             counters.bad.eq(counters.bad + ~self.report.ok)]
 
     def _right_remainders(self):
         """The remainder of a good frame by the zero bytes that follow it in its last beat."""
@@ -122,14 +141,15 @@ class IcrcCheck(wiring.Component):
         m.d.comb += [self.o_headers.payload.eq(headers.r_data),
                      self.o_payload.payload.eq(payload.r_data)]
 
-        good = verdicts.r_data
+        verdict = data.View(_Verdict.as_shape(), verdicts.r_data)
+        good = verdict.good
         decided = headers.r_rdy & verdicts.r_rdy & routes.w_rdy
         release = decided & (self.o_headers.ready | ~good)
         m.d.comb += [
             self.o_headers.valid.eq(decided & good),
             headers.r_en.eq(release),
             verdicts.r_en.eq(release),
-            routes.w_en.eq(release & (self.o_headers.p.payload_length != 0)),
+            routes.w_en.eq(release & verdict.payload),
             routes.w_data.eq(good),
         ]
         forward = routes.r_data

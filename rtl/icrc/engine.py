@@ -26,6 +26,7 @@ class _Result(data.Struct):
     error: unsigned(1)  # of the frame
     complete: unsigned(1)  # the frame reached `end`
     zeros: unsigned(8)  # bytes of zero that the remainder holds after the covered ones
+    payload: unsigned(1)  # as the info has it
     sequence: unsigned(32)
 
 
@@ -122,7 +123,7 @@ class IcrcEngine(wiring.Component):
             result.complete.eq(
                 (index > final_index) | ((index == final_index) & (lane <= ~beat.empty))),
             result.zeros.eq(~lane),
-            result.sequence.eq(info.sequence),
+            result.payload.eq(info.payload), result.sequence.eq(info.sequence),
         ]
         return covered, used, first, later, result
 

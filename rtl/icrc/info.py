@@ -12,4 +12,5 @@ class IcrcInfo(data.Struct):
     ip_version: unsigned(3)  # a GRH counts as 6
     roce1: unsigned(1)
     end: unsigned(14)  # just past the ICRC
+    payload: unsigned(1)  # a packet of payload belongs to it; only `IcrcCheck` asks
     sequence: unsigned(32)  # that of the frame's `Headers`

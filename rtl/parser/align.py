@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from rtl.parser.transport import PayloadPlace
+from rtl.parser.judge import PayloadPlace
 from rtl.stream import PacketLayout, rotated
 
 _OFFSET_PHASE = 2  # headers take 2 bytes modulo 4, since Ethernet takes 14 and the rest are words
@@ -20,12 +20,13 @@ def rotate_down(m, word, lanes):
 
 
 class PayloadAligner(wiring.Component):
-    """Takes every beat of a frame, in the cycle `valid`, with its number `index` and the `place` of
-    the payload; gives the payload as packet.
+    """Takes every beat of a frame, in the cycle `valid`, with its number `index`, whether it is the
+    `last` of the frame, and the `place` of the payload; gives the payload as packet.
 
     A beat may come only while `ready`, which is a function of registers. Each beat of payload
     leaves with the following beat of its frame, or alone if the payload ends in it, so it takes 1
-    cycle and frames may follow each other without a gap. Reset: empty.
+    cycle and frames may follow each other without a gap. A frame that ends before its payload
+    should ends the packet there; one with payload must reach beat `place.first`. Reset: empty.
     """
 
     def __init__(self, data_width: int):
@@ -36,6 +37,7 @@ class PayloadAligner(wiring.Component):
             "ready": Out(1),
             "data": In(data_width),
             "index": In(14 - self.beat_log),
+            "last": In(1),
             "place": In(PayloadPlace),
             "o": Out(stream.Signature(PacketLayout(data_width))),  # `o.ready` from a register
         })
@@ -62,13 +64,15 @@ class PayloadAligner(wiring.Component):
 
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += held_valid.eq(0)
+        final = Signal()
+        m.d.comb += final.eq(self.index == place.last)
         with m.If(self.valid):
             m.d.sync += [
                 held.eq(turned),
                 held_valid.eq(place.some & (self.index >= place.first)
                               & (self.index <= place.last)),
-                held_last.eq(self.index == place.last),
-                within.eq((self.index == place.last) & place.within),
+                held_last.eq(final | self.last),
+                within.eq((final & place.within) | self.last),
                 empty.eq(place.empty), shift.eq(place.shift),
             ]
         return m

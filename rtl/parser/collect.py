@@ -11,18 +11,26 @@ WINDOW = 142  # two tags, IPv4 with all options, UDP, BTH, and RD's longest exte
 MAX_LENGTH = (1 << 14) - 1
 
 
-class FrameStart(data.Struct):
-    """What the decoder sees of a frame."""
+class Progress(data.Struct):
+    """Which beat of its frame a look follows."""
 
-    window: unsigned(8 * WINDOW)  # its first bytes; 0 where the frame has none
-    length: unsigned(14)  # saturates
+    first: unsigned(1)
+    last: unsigned(1)
+
+
+class FrameLook(data.Struct):
+    """What has been seen of a frame after one of its beats."""
+
+    progress: Progress
+    window: unsigned(8 * WINDOW)  # its first bytes; 0 where the frame has none yet
+    length: unsigned(14)  # bytes so far; saturates
     mac_error: unsigned(1)
     sequence: unsigned(32)
 
 
 class HeaderWindow(wiring.Component):
-    """Takes a beat whenever `valid` and never stalls; gives a frame's start 2 cycles after its
-    last beat, one a cycle. Frames are numbered from 0 at reset."""
+    """Takes a beat whenever `valid` and never stalls; gives the look at the frame after this beat
+    1 cycle later. Frames are numbered from 0 at reset."""
 
     def __init__(self, data_width: int):
         self.data_width = data_width
@@ -30,45 +38,38 @@ class HeaderWindow(wiring.Component):
             "valid": In(1),
             "beat": In(PacketLayout(data_width)),
             "o_valid": Out(1),
-            "o": Out(FrameStart),
+            "o": Out(FrameLook),
         })
 
     def elaborate(self, platform):
         m = Module()
         beat_bytes = self.data_width // 8
         beat_log = exact_log2(beat_bytes)
-        valid, last, error = Signal(), Signal(), Signal()
-        bytes_here = Signal(beat_log + 1)
-        masked = Signal(self.data_width)
-        index, next_index = Signal(14 - beat_log), Signal(14 - beat_log)
+        o, beat = self.o, self.beat
+        index = Signal(14 - beat_log)  # of the beat that enters
         end = (1 << 14 - beat_log) - 1  # the index stays here
-        m.d.sync += [
-            valid.eq(self.valid), last.eq(self.beat.last), error.eq(self.beat.error),
-            bytes_here.eq(beat_bytes - self.beat.empty),
-        ]
+        first, bytes_here = Signal(), Signal(beat_log + 1)
+        m.d.comb += [first.eq(index == 0), bytes_here.eq(beat_bytes - beat.empty)]
+        masked = Signal(self.data_width)
         for lane in range(beat_bytes):
-            byte = self.beat.data[8 * lane:8 * lane + 8]
-            held = Signal(name=f"held{lane}")
-            m.d.comb += held.eq(self.beat.empty < beat_bytes - lane)
-            m.d.sync += masked[8 * lane:8 * lane + 8].eq(Mux(held, byte, 0))
+            byte = beat.data[8 * lane:8 * lane + 8]
+            m.d.comb += masked[8 * lane:8 * lane + 8].eq(
+                Mux(beat.empty < beat_bytes - lane, byte, 0))
+
+        m.d.sync += self.o_valid.eq(self.valid)
         with m.If(self.valid):
             m.d.sync += [
-                index.eq(next_index),
-                next_index.eq(Mux(self.beat.last, 0, next_index + (next_index != end))),
+                index.eq(Mux(beat.last, 0, index + (index != end))),
+                o.progress.first.eq(first), o.progress.last.eq(beat.last),
+                o.mac_error.eq(beat.error),
+                o.length.eq(Mux(index == end, MAX_LENGTH, (index << beat_log) + bytes_here)),
             ]
-
+        with m.If(self.o_valid & o.progress.last):
+            m.d.sync += o.sequence.eq(o.sequence + 1)
         for place in range(-(-WINDOW // beat_bytes)):
-            part = self.o.window[8 * beat_bytes * place:8 * beat_bytes * (place + 1)]
-            with m.If(valid & (index == place)):
+            part = o.window[8 * beat_bytes * place:8 * beat_bytes * (place + 1)]
+            with m.If(self.valid & (index == place)):
                 m.d.sync += part.eq(masked)
-            with m.Elif(valid & (index < place)):
+            with m.Elif(self.valid & first):
                 m.d.sync += part.eq(0)
-        m.d.sync += self.o_valid.eq(valid & last)
-        with m.If(self.o_valid):
-            m.d.sync += self.o.sequence.eq(self.o.sequence + 1)
-        with m.If(valid):
-            m.d.sync += [
-                self.o.mac_error.eq(error),
-                self.o.length.eq(Mux(index == end, MAX_LENGTH, (index << beat_log) + bytes_here)),
-            ]
         return m

@@ -1,19 +1,21 @@
 """Frames from the MAC, taken apart."""
 
-from amaranth.hdl import Module, Signal, unsigned
+from amaranth.hdl import EnableInserter, Module, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.headers import Headers, Kind, Reason
-from rtl.parser.collect import HeaderWindow
+from rtl.parser.collect import WINDOW, HeaderWindow
+from rtl.parser.host_store import FrameEnd
+from rtl.parser.judge import Judge, Route
 from rtl.parser.network import NetworkDecoder
-from rtl.parser.route import Router, output_ports
-from rtl.parser.transport import Route, TransportDecoder, Verdict
-from rtl.stream import PacketLayout
+from rtl.parser.route import Decision, Router, output_ports
+from rtl.parser.rss import RssHash, RssSettings
+from rtl.parser.transport import TransportDecoder
+from rtl.stream import CatchBuffer, PacketLayout
 
-SPARE = 32  # beats and frames beside a frame of the greatest length: the decoder's latency
-SMALL_FRAME = 64  # bytes; of such frames, as many may wait as a frame of the greatest length has
+SPARE = 16  # beats and frames that the decoders and queues hold, with some to spare
 
 
 class ParserReport(data.Struct):
@@ -34,33 +36,36 @@ class ParserCounters(data.Struct):
 
 
 class Parser(wiring.Component):
-    """Decides what each frame is and takes it apart (docs/parser.md).
+    """Decides what each frame is and takes it apart while it passes (docs/parser.md).
 
     Takes frames without FCS on `i`; `error` on a frame's last beat says that the MAC found it
-    damaged. Every frame gives a pulse on `report`, is counted once in `counters`, and
-      - if it is RoCE without a fault: one item on `headers`, one on `info`, the whole frame on
-        `frame`, and the payload as a packet on `payload` unless `payload_length` is 0,
-      - if it is no RDMA: the whole frame on `host` and one item on `host_headers`,
-      - else (a fault, or MAC control) nothing.
-    The items of a frame are offered with its first beat at the latest. Order is that of arrival on
-    each port. Fields of `headers` that the frame does not hold are 0, except that extension headers
-    are meaningful only where `present` says so. A frame longer than `parser.max_frame` is cut, not
-    stored; its reported length saturates at 16383.
+    damaged. A RoCE frame gives, as soon as its headers are in,
+      - one item on `headers`: its `error` is `NONE` and its lengths are as the packet states them,
+      - one item on `info` and the frame on `frame`, whose last beat has `error` if the frame has
+        any fault: nothing of it may take effect then,
+      - the payload as a packet on `payload`, if `info` says so.
+    One that has a fault and ends before its headers do gives nothing. A frame that is no RDMA goes
+    whole to `host`, with one item on `host_info`, once its end is in and has no fault. Every frame
+    gives a pulse on `report` after its last beat, with its fault, and is counted once in
+    `counters`. Order is that of arrival on each port. Fields of `headers` that the frame does not
+    hold are 0, except that extension headers are meaningful only where `present` says so.
 
-    A frame is stored until its end is known. From its last beat to its first beat on `frame` or
-    `host` and to its headers: 12 cycles when nothing waits; to the payload 1 more. Initiation
-    interval: one beat, frames back to back, also of one beat behind one of `parser.max_frame`.
-    Full outputs stall `i` once so many bytes or frames wait. The reset empties it; ready in the
-    next cycle.
-    Clauses: IEEE 802.3 3.2, 802.1Q 9.6, RFC 791, RFC 8200, RFC 768, IBTA 9 and annexes A16, A17.
+    From the beat with the last byte of the headers to `headers`: 4 cycles. From a frame's last beat
+    to `report`: 6; to its first beat on `host`: 10, 11 at 64 bits. Initiation interval: one beat,
+    frames back to back, also of one beat. Outputs that are not taken stall `i`. The reset empties
+    it; ready in the next cycle.
+    Clauses: IEEE 802.3 3.2, 31B; 802.1Q 9.6, 36; RFC 791, RFC 8200, RFC 768; IBTA 9 and annexes
+    A16, A17.
     """
 
     def __init__(self, config):
         self.data_width = config.data_width
         self.max_frame = config.parser.max_frame
-        self.frames = self.max_frame // max(SMALL_FRAME, config.beat_bytes) + SPARE
+        self.depth = -(-WINDOW // config.beat_bytes) + SPARE
         super().__init__({
             "i": In(stream.Signature(PacketLayout(config.data_width))),
+            "rss": In(RssSettings),
+            "headers": Out(stream.Signature(Headers)),
             **output_ports(config.data_width),
             "report": Out(ParserReport),
             "counters": Out(ParserCounters),
@@ -68,82 +73,100 @@ class Parser(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.router = router = Router(self.data_width)
+        layout = PacketLayout(self.data_width)
+        m.submodules.entry = entry = CatchBuffer(layout)
+        m.submodules.router = router = Router(self.data_width, self.max_frame)
+        connect(m, flipped(self.i), entry.i)
         for name in output_ports(self.data_width):
             connect(m, getattr(router, name), flipped(getattr(self, name)))
-        take = self._store(m, router)
-        self._decode(m, router, take)
-        self._count(m)
+        m.d.comb += router.settings.eq(self.rss)
+
+        step, take = Signal(), Signal()  # the decoders move; a beat enters them
+        m.d.comb += step.eq(~self.headers.valid | self.headers.ready)
+        room = self._store(m, entry.o, router, take)
+        m.d.comb += [entry.o.ready.eq(step & room), take.eq(entry.o.valid & entry.o.ready)]
+        verdict, valid, rss = self._decode(m, entry.o.p, take, step)
+        self._tell(m, router, verdict, valid & step, rss)
+        self._count(m, verdict)
         return m
 
-    def _store(self, m, router):
-        """Beats wait for the verdict on their frame; those of an oversize frame's tail do not."""
+    def _store(self, m, beats, router, take):
+        """Beats wait here for the decision on their frame. Says whether there is room, in the
+        store and, for their frames, in the queues of decisions and ends."""
         layout = PacketLayout(self.data_width)
-        beat_bytes = self.data_width // 8
-        beats = -(-self.max_frame // beat_bytes)
-        m.submodules.frames = frames = SyncFIFOBuffered(width=layout.size,
-                                                        depth=beats + SPARE)
-        count = Signal(range(beats + 1))  # of the frame that enters, stored already
-        inside = Signal(range(self.frames + 1))
-        room, full, take = Signal(init=1), Signal(), Signal()
-        entry = Signal(layout)
+        m.submodules.store = store = SyncFIFOBuffered(width=layout.size, depth=self.depth)
+        inside = Signal(range(self.depth + 1))  # frames
+        room = Signal(init=1)
         m.d.comb += [
-            full.eq(count == beats),
-            self.i.ready.eq(frames.w_rdy & room),
-            take.eq(self.i.valid & self.i.ready),
-            entry.eq(self.i.p),
-            frames.w_data.eq(entry),
-            frames.w_en.eq(take & ~full),
-            router.i.valid.eq(frames.r_rdy),
-            router.i.payload.eq(frames.r_data),
-            frames.r_en.eq(router.i.ready),
+            store.w_data.eq(beats.payload), store.w_en.eq(take),
+            router.i.valid.eq(store.r_rdy), router.i.payload.eq(store.r_data),
+            store.r_en.eq(router.i.ready),
         ]
-        with m.If(count == beats - 1):
-            m.d.comb += entry.last.eq(1)
-        with m.If(take):
-            m.d.sync += count.eq(count + ~full)
-            with m.If(self.i.p.last):
-                m.d.sync += count.eq(0)
-        left = Signal(range(self.frames + 1))
-        m.d.comb += left.eq(inside + (take & self.i.p.last) - router.done)
-        m.d.sync += [inside.eq(left), room.eq(left != self.frames)]
-        return take
+        left = Signal(range(self.depth + 1))
+        m.d.comb += left.eq(inside + (take & beats.p.last) - router.done)
+        m.d.sync += [inside.eq(left), room.eq(left != self.depth)]
+        return store.w_rdy & room
 
-    def _decode(self, m, router, take):
-        """Start of the frame → verdict; the queue holds one for each frame inside."""
-        m.submodules.window = window = HeaderWindow(self.data_width)
-        m.submodules.network = network = NetworkDecoder(self.max_frame)
-        m.submodules.transport = transport = TransportDecoder(self.data_width)
-        m.submodules.verdicts = verdicts = SyncFIFOBuffered(width=Verdict.as_shape().size,
-                                                            depth=self.frames)
-        verdict = transport.o
+    def _decode(self, m, beat, take, step):
+        """Look → network → transport (its headers leave) → judge; all move in `step`."""
+        parts = {
+            "window": HeaderWindow(self.data_width), "network": NetworkDecoder(self.max_frame),
+            "transport": TransportDecoder(), "judge": Judge(self.data_width), "hash": RssHash(),
+        }
+        for name, part in parts.items():
+            m.submodules[name] = EnableInserter(step)(part)
+        window, network, transport, judge, rss = parts.values()
+        out = transport.o
         m.d.comb += [
-            window.valid.eq(take), window.beat.eq(self.i.p),
+            window.valid.eq(take), window.beat.eq(beat),
             network.valid.eq(window.o_valid), network.i.eq(window.o),
             transport.valid.eq(network.o_valid), transport.i.eq(network.o),
-            verdicts.w_en.eq(transport.o_valid), verdicts.w_data.eq(verdict),
-            router.verdicts.valid.eq(verdicts.r_rdy),
-            router.verdicts.payload.eq(verdicts.r_data),
-            verdicts.r_en.eq(router.verdicts.ready),
-            self.report.valid.eq(transport.o_valid),
-            self.report.headers.eq(verdict.headers),
+            judge.valid.eq(transport.o_valid), judge.i.eq(out),
+            rss.settings.eq(self.rss), rss.i.hashable.eq(out.hashable),
+            rss.i.src.eq(out.headers.ip.src), rss.i.dst.eq(out.headers.ip.dst),
+            rss.i.ports.eq(out.ports),
+            self.headers.valid.eq(transport.headers_valid), self.headers.payload.eq(out.headers),
         ]
-        self._verdict = verdict
+        return judge.o, judge.o_valid, rss.o
 
-    def _count(self, m):
-        verdict, counters = self._verdict, self.counters
-        h = verdict.headers
+    def _tell(self, m, router, verdict, valid, rss):
+        """A decision for the decisive look at a frame, an end and a report for the last one."""
+        decision, end, h = Signal(Decision), Signal(FrameEnd), verdict.headers
+        for name, item, tells in (("decisions", decision, verdict.decisive),
+                                  ("ends", end, verdict.progress.last)):
+            width = len(item.as_value())
+            m.submodules[name] = queue = SyncFIFOBuffered(width=width, depth=self.depth)
+            port = getattr(router, name)
+            m.d.comb += [
+                queue.w_en.eq(valid & tells), queue.w_data.eq(item),
+                port.valid.eq(queue.r_rdy), port.payload.eq(queue.r_data),
+                queue.r_en.eq(port.ready),
+            ]
+        m.d.comb += [
+            decision.route.eq(verdict.route), decision.place.eq(verdict.place),
+            decision.info.l3_offset.eq(h.l3_offset), decision.info.bth_offset.eq(h.bth_offset),
+            decision.info.ip_version.eq(h.ip.version),
+            decision.info.roce1.eq(h.kind == Kind.ROCE1),
+            decision.info.end.eq(verdict.end), decision.info.payload.eq(verdict.place.some),
+            decision.info.sequence.eq(h.sequence),
+            decision.host.sequence.eq(h.sequence), decision.host.kind.eq(h.kind),
+            decision.host.rss.eq(rss),
+            end.drop.eq(h.error != Reason.NONE), end.length.eq(h.frame_length),
+            self.report.valid.eq(valid & verdict.progress.last), self.report.headers.eq(h),
+        ]
+
+    def _count(self, m, verdict):
+        counters, h = self.counters, verdict.headers
+        good = h.error == Reason.NONE
+        control = (h.kind == Kind.PAUSE) | (h.kind == Kind.PFC)
         with m.If(self.report.valid):
-            m.d.sync += counters.frames.eq(counters.frames + 1)
+            m.d.sync += [
+                counters.frames.eq(counters.frames + 1),
+                counters.roce.eq(counters.roce + (good & (verdict.route == Route.RDMA))),
+                counters.host.eq(counters.host + (good & (verdict.route == Route.HOST))),
+                counters.mac_control.eq(counters.mac_control + (good & control)),
+            ]
             for reason in Reason:
                 place = counters.dropped[reason.value]
                 if reason is not Reason.NONE:
-                    with m.If(h.error == reason):
-                        m.d.sync += place.eq(place + 1)
-            with m.If(verdict.route == Route.RDMA):
-                m.d.sync += counters.roce.eq(counters.roce + 1)
-            with m.If(verdict.route == Route.HOST):
-                m.d.sync += counters.host.eq(counters.host + 1)
-            with m.If((h.error == Reason.NONE)
-                      & ((h.kind == Kind.PAUSE) | (h.kind == Kind.PFC))):
-                m.d.sync += counters.mac_control.eq(counters.mac_control + 1)
+                    m.d.sync += place.eq(place + (h.error == reason))

@@ -1,108 +1,107 @@
-"""Sends each frame where its verdict says."""
+"""Sends each frame where its decision says."""
 
-from amaranth.hdl import Module, Signal
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from rtl.headers import Headers, Kind
 from rtl.icrc.info import IcrcInfo
 from rtl.parser.align import PayloadAligner
-from rtl.parser.transport import Route, Verdict
+from rtl.parser.host_store import FrameEnd, HostFrame, HostInfo, HostStore
+from rtl.parser.judge import PayloadPlace, Route
+from rtl.parser.rss import RssSettings
 from rtl.stream import PacketLayout, SkidBuffer
+
+
+class Decision(data.Struct):
+    """Known of a frame once its headers are in."""
+
+    route: Route
+    place: PayloadPlace
+    info: IcrcInfo
+    host: HostFrame
 
 
 def output_ports(data_width: int) -> dict:
     """Where frames go, by name: the router's outputs, which are the parser's."""
     packet = stream.Signature(PacketLayout(data_width))
-    headers = stream.Signature(Headers)
     return {
-        "headers": Out(headers),
         "payload": Out(packet),
         "info": Out(stream.Signature(IcrcInfo)),
         "frame": Out(packet),
         "host": Out(packet),
-        "host_headers": Out(headers),
+        "host_info": Out(stream.Signature(HostInfo)),
     }
 
 
 class Router(wiring.Component):
-    """Takes frames and one verdict for each; gives the outputs of the parser.
+    """Takes frames, one decision and one end for each; gives the outputs of the parser but headers.
 
     A beat moves when all outputs that its frame needs can take it, so they stay in step: a frame's
-    items of `headers` and `info` (or `host_headers`) are offered with its first beat at the latest.
-    A verdict leaves with its frame's last beat, which is `done`. One beat a cycle, frames back to
-    back; 1 cycle to the outputs, 2 to `payload`. Reset: empty.
+    `info` is offered with its first beat at the latest. The last beat, which is `done`, waits for
+    its `ends` item; on `frame` it has `error` if the frame is to be dropped. One beat a cycle,
+    frames back to back; 1 cycle to `frame` and `info`, 2 to `payload`, 2 from a frame's last beat
+    to `host`. Reset: empty.
     """
 
-    def __init__(self, data_width: int):
+    def __init__(self, data_width: int, max_frame: int):
         self.data_width = data_width
+        self.max_frame = max_frame
         super().__init__({
+            "settings": In(RssSettings),
             "i": In(stream.Signature(PacketLayout(data_width))),
-            "verdicts": In(stream.Signature(Verdict)),
+            "decisions": In(stream.Signature(Decision)),
+            "ends": In(stream.Signature(FrameEnd)),
             "done": Out(1),
             **output_ports(data_width),
         })
 
     def elaborate(self, platform):
         m = Module()
-        skids = {}
-        for name in output_ports(self.data_width):
-            port = getattr(self, name)
-            skids[name] = skid = SkidBuffer(port.payload.shape())
-            m.submodules[name] = skid
-            connect(m, skid.o, flipped(port))
+        layout = PacketLayout(self.data_width)
+        for name, shape in (("frame", layout), ("info", IcrcInfo), ("payload", layout)):
+            m.submodules[name] = skid = SkidBuffer(shape)
+            connect(m, skid.o, flipped(getattr(self, name)))
+        frame, info = m.submodules.frame, m.submodules.info
         m.submodules.aligner = aligner = PayloadAligner(self.data_width)
-        connect(m, aligner.o, skids["payload"].i)
+        connect(m, aligner.o, m.submodules.payload.i)
+        m.submodules.host = host = HostStore(self.data_width, self.max_frame)
+        connect(m, host.o, flipped(self.host))
+        connect(m, host.info, flipped(self.host_info))
 
-        verdict = self.verdicts.p
-        index = Signal(14 - exact_log2(self.data_width // 8))
-        first = Signal()
-        m.d.comb += first.eq(index == 0)
-        rdma, host = Signal(), Signal()
-        m.d.comb += [rdma.eq(verdict.route == Route.RDMA), host.eq(verdict.route == Route.HOST)]
-
-        def free(*names):
-            """All of these can take something."""
-            ready = skids[names[0]].i.ready
-            for name in names[1:]:
-                ready = ready & skids[name].i.ready
-            return ready
-
+        decision, beat, end = self.decisions.p, self.i.p, self.ends.p
+        index, greatest = Signal(14 - exact_log2(self.data_width // 8)), Signal()
+        first, rdma, to_host = Signal(), Signal(), Signal()
         can, move = Signal(), Signal()
-        with m.If(rdma):
-            m.d.comb += can.eq(free("frame") & aligner.ready & (~first | free("headers", "info")))
-        with m.Elif(host):
-            m.d.comb += can.eq(free("host") & (~first | free("host_headers")))
-        with m.Else():
-            m.d.comb += can.eq(1)
         m.d.comb += [
-            move.eq(self.i.valid & self.verdicts.valid & can),
-            self.i.ready.eq(self.verdicts.valid & can),
-            self.done.eq(move & self.i.p.last),
-            self.verdicts.ready.eq(self.done),
+            first.eq(index == 0), greatest.eq(index.all()),
+            rdma.eq(decision.route == Route.RDMA), to_host.eq(decision.route == Route.HOST),
+            can.eq(1),
+        ]
+        with m.If(rdma):
+            m.d.comb += can.eq(frame.i.ready & aligner.ready & (~first | info.i.ready))
+        with m.Elif(to_host):
+            m.d.comb += can.eq(host.i.ready)
+        known = self.decisions.valid & (~beat.last | self.ends.valid)
+        m.d.comb += [
+            move.eq(self.i.valid & known & can),
+            self.i.ready.eq(known & can),
+            self.done.eq(move & beat.last),
+            self.decisions.ready.eq(self.done),
+            self.ends.ready.eq(self.done),
         ]
         with m.If(move):
-            m.d.sync += index.eq(index + 1)
-            with m.If(self.i.p.last):
-                m.d.sync += index.eq(0)
+            # It stops at its greatest value, so that no beat of a long frame counts twice.
+            m.d.sync += index.eq(Mux(beat.last, 0, index + ~greatest))
 
         m.d.comb += [
-            aligner.valid.eq(move & rdma),
-            aligner.data.eq(self.i.p.data),
-            aligner.index.eq(index),
-            aligner.place.eq(verdict.place),
-        ]
-        for name, valid in (("frame", move & rdma), ("host", move & host),
-                            ("headers", move & rdma & first), ("info", move & rdma & first),
-                            ("host_headers", move & host & first)):
-            m.d.comb += skids[name].i.valid.eq(valid)
-        h, info = verdict.headers, skids["info"].i.p
-        m.d.comb += [
-            skids["frame"].i.payload.eq(self.i.p), skids["host"].i.payload.eq(self.i.p),
-            skids["headers"].i.payload.eq(h), skids["host_headers"].i.payload.eq(h),
-            info.l3_offset.eq(h.l3_offset), info.bth_offset.eq(h.bth_offset),
-            info.ip_version.eq(h.ip.version), info.roce1.eq(h.kind == Kind.ROCE1),
-            info.end.eq(verdict.end), info.sequence.eq(h.sequence),
+            aligner.valid.eq(move & rdma), aligner.data.eq(beat.data), aligner.index.eq(index),
+            aligner.last.eq(beat.last), aligner.place.eq(decision.place),
+            frame.i.valid.eq(move & rdma), frame.i.payload.eq(beat),
+            frame.i.p.error.eq(beat.last & end.drop),
+            info.i.valid.eq(move & rdma & first), info.i.payload.eq(decision.info),
+            host.settings.eq(self.settings),
+            host.i.valid.eq(self.i.valid & known & to_host), host.i.payload.eq(beat),
+            host.frame.eq(decision.host), host.end.eq(end),
         ]
         return m

@@ -3,7 +3,7 @@
 from rtl.stream.free_list import FreeList
 from rtl.stream.packet import PacketLayout
 from rtl.stream.rotate import rotated
-from rtl.stream.skid import SkidBuffer
+from rtl.stream.skid import CatchBuffer, SkidBuffer
 from rtl.stream.words import WordSender
 
-__all__ = ["FreeList", "PacketLayout", "SkidBuffer", "WordSender", "rotated"]
+__all__ = ["CatchBuffer", "FreeList", "PacketLayout", "SkidBuffer", "WordSender", "rotated"]

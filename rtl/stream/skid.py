@@ -1,12 +1,12 @@
-"""A register slice that cuts both directions of a stream."""
+"""Register slices of a stream."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 
 class SkidBuffer(wiring.Component):
-    """Two-entry buffer: `i.ready` and `o.valid` come from registers.
+    """Two-entry buffer that cuts both directions: `i.ready` and `o.valid` come from registers.
 
     Latency 1 cycle, initiation interval 1. Empty and ready in the cycle after reset.
     """
@@ -38,4 +38,28 @@ class SkidBuffer(wiring.Component):
                 m.d.sync += out.eq(self.i.payload)
         with m.Elif(self.i.valid & self.i.ready):
             m.d.sync += [spare.eq(self.i.payload), spare_valid.eq(1)]
+        return m
+
+
+class CatchBuffer(wiring.Component):
+    """One-entry buffer that cuts `ready` alone: `i.ready` comes from a register.
+
+    Latency 0: `o` follows `i` within the cycle. Initiation interval 1. Empty and ready in the
+    cycle after reset.
+    """
+
+    def __init__(self, shape):
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+
+    def elaborate(self, platform):
+        m = Module()
+        caught, held = Signal(self.i.payload.shape()), Signal()
+        m.d.comb += [
+            self.i.ready.eq(~held),
+            self.o.valid.eq(held | self.i.valid),
+            self.o.payload.eq(Mux(held, caught, self.i.payload)),
+        ]
+        m.d.sync += held.eq(self.o.valid & ~self.o.ready)
+        with m.If(~held):
+            m.d.sync += caught.eq(self.i.payload)
         return m

@@ -22,9 +22,12 @@ IF_TSRESOL = 9
 
 ETHERNET = 1
 LINK_TYPES = {
-    0: "BSD loopback", 6: "Token Ring", 8: "SLIP", 9: "PPP", 12: "raw IP", 50: "PPP over serial",
-    101: "raw IP", 105: "802.11", 113: "Linux cooked v1 (any interface)", 127: "802.11 radiotap",
-    197: "ERF", 228: "raw IPv4", 229: "raw IPv6", 247: "InfiniBand", 249: "USBPcap",
+    0: "BSD loopback", 6: "Token Ring", 8: "SLIP", 9: "PPP", 10: "FDDI", 12: "raw IP",
+    50: "PPP over serial", 101: "raw IP", 104: "Cisco HDLC", 105: "802.11", 107: "Frame Relay",
+    108: "OpenBSD loopback", 113: "Linux cooked v1 (any interface)", 119: "802.11 Prism",
+    127: "802.11 radiotap", 187: "Bluetooth", 189: "Linux USB", 195: "802.15.4", 197: "ERF",
+    201: "Bluetooth", 220: "Linux USB", 228: "raw IPv4", 229: "raw IPv6", 247: "InfiniBand",
+    249: "USBPcap", 253: "Linux netlink", 274: "Ethernet with preamble and delimiter",
     276: "Linux cooked v2 (any interface)",
 }
 

@@ -21,6 +21,7 @@ TYPE_IPV4, TYPE_ARP, TYPE_IPV6, TYPE_MAC_CONTROL, TYPE_ROCE1 = \
 UDP_PROTOCOL = 17
 GRH_NEXT_HEADER = 0x1B
 MAC_CONTROL: dict[int | None, str] = {0x0001: "pause", 0x0101: "pfc"}
+MAC_CONTROL_BYTES = {"pause": 4, "pfc": 20}  # from the opcode to the last field
 RDMA_KINDS = ("roce2", "roce1", "cnp")
 
 Report = dict[str, Any]
@@ -38,7 +39,9 @@ def parse(frame: bytes, sequence: int = 0, max_frame: int = 9216,
                       "icrc_ok": None}
     fault = None
     if len(frame) >= MIN_FRAME:
-        start, ethertype = _ethernet(frame, report)
+        tags, start, ethertype = ethernet(frame)
+        report["eth"] = {"dst": mac_text(frame[0:6]), "src": mac_text(frame[6:12]),
+                         "vlan": [tag & 0xFFF for tag in tags]}
         fault = _dispatch(frame, start, ethertype, report)
     for reason, applies in (("mac_error", mac_error), ("runt", len(frame) < MIN_FRAME),
                             ("oversize", len(frame) > max_frame)):
@@ -79,19 +82,21 @@ def ipv4_checksum(header: bytes) -> int:
     return ~total & 0xFFFF
 
 
-def _ethernet(frame: bytes, report: Report) -> tuple[int, int | None]:
-    """First byte after Ethernet header and tags, and the EtherType (None if a tag is cut)."""
-    vlan: list[int] = []
-    report["eth"] = {"dst": mac_text(frame[0:6]), "src": mac_text(frame[6:12]), "vlan": vlan}
+def ethernet(frame: bytes) -> tuple[list[int], int, int | None]:
+    """The TCIs, the first byte after Ethernet header and tags, and the EtherType.
+
+    At most two tags are taken off. The EtherType is None if the frame ends inside a tag.
+    """
+    tags: list[int] = []
     start = ETHERNET_BYTES
     ethertype = int.from_bytes(frame[12:14], "big")
-    while ethertype in VLAN_TPIDS and len(vlan) < MAX_TAGS:
+    while ethertype in VLAN_TPIDS and len(tags) < MAX_TAGS:
         if len(frame) < start + 4:
-            return start, None
-        vlan.append(int.from_bytes(frame[start:start + 2], "big") & 0xFFF)
-        ethertype = int.from_bytes(frame[start + 2:start + 4], "big")
+            return tags, start, None
+        tci, ethertype = struct.unpack_from(">2H", frame, start)
+        tags.append(tci)
         start += 4
-    return start, ethertype
+    return tags, start, ethertype
 
 
 def _dispatch(frame: bytes, start: int, ethertype: int | None, report: Report) -> str | None:
@@ -105,8 +110,23 @@ def _dispatch(frame: bytes, start: int, ethertype: int | None, report: Report) -
     if ethertype == TYPE_ARP:
         report["kind"] = "arp"
     elif ethertype == TYPE_MAC_CONTROL:
-        opcode = int.from_bytes(frame[start:start + 2], "big") if len(frame) >= start + 2 else None
-        report["kind"] = MAC_CONTROL.get(opcode, "other")
+        return _mac_control(frame[start:], report)
+    return None
+
+
+def _mac_control(packet: bytes, report: Report) -> str | None:
+    """PAUSE (IEEE 802.3 annex 31B) and PFC (IEEE 802.1Q clause 36); times are in quanta."""
+    opcode = int.from_bytes(packet[:2], "big") if len(packet) >= 2 else None
+    kind = report["kind"] = MAC_CONTROL.get(opcode, "other")
+    if kind == "other":
+        return None
+    if len(packet) < MAC_CONTROL_BYTES[kind]:
+        return "truncated"
+    if kind == "pause":
+        report["pause"] = {"time": int.from_bytes(packet[2:4], "big")}
+    else:
+        # The vector's upper byte is reserved; class 0 is its lowest bit and the first time.
+        report["pfc"] = {"enable": packet[3], "times": list(struct.unpack_from(">8H", packet, 4))}
     return None
 
 

@@ -4,22 +4,28 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 
 def run(command: Sequence[str], *, cwd: str | Path | None = None,
-        env: dict[str, str] | None = None, output: TextIO | None = None) -> None:
-    """Run `command`; `RuntimeError` when it fails.
+        env: dict[str, str] | None = None, output: TextIO | None = None,
+        heard: Callable[[str], None] | None = None) -> None:
+    """Run `command`; `RuntimeError` when it fails. `heard` gets each line that it says, or else
+    `output` all.
 
     It leads a process group of its own. Whatever ends the wait (Ctrl-C, a signal turned into an
     exception) ends the whole group: make's compilers and Verilator's children too.
     """
-    with subprocess.Popen(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=output,
-                          stderr=subprocess.STDOUT if output else None,
+    with subprocess.Popen(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, text=True,
+                          stdout=subprocess.PIPE if heard else output,
+                          stderr=subprocess.STDOUT if heard or output else None,
                           process_group=0) as process:
         try:
+            if heard and process.stdout:
+                for line in process.stdout:
+                    heard(line.rstrip("\n"))
             code = process.wait()
         except BaseException:
             with contextlib.suppress(ProcessLookupError):
