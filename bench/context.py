@@ -1,7 +1,7 @@
 """The context cache: lookups a cycle that hit and that miss, merging, read-modify-writes."""
 
 import dataclasses
-from typing import Any
+from typing import Any, Literal
 
 from bench.row import Row, Settings, make_row
 from rtl.config import CacheConfig
@@ -13,7 +13,8 @@ MISSES = (1, 4, 16, 64, 256)
 LATENCIES = (100, 200, 400, 1000)
 QUICK = ((4, 100), (16, 200))
 MERGED = 16
-PORTS, WIDTH, ENTRY = 2, 512, 64  # an entry a beat, so that the bus is no bound
+PORTS, WIDTH = 2, 512
+ENTRY: Literal[64] = 64  # bytes: an entry a beat, so that the bus is no bound
 
 
 def _cache(misses: int) -> CacheConfig:

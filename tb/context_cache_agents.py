@@ -385,12 +385,14 @@ class Bench:
                            for n, p in enumerate(self.ports)}
                 raise AssertionError(f"stuck: {waiting}, fetches {self.host.fetches}")
 
-    async def call(self, number, op, key, **fields):
+    async def call(self, number, op, key, limit=20000, **fields):
         """One request on an otherwise quiet port, and its answer."""
         request = Request(op, key, **fields)
         self.ports[number].script.append(request)
+        end = self.now + limit
         while request.answered < 0:
             await self.cycle()
+            assert self.now < end, f"no answer to {op.name} {key:#x}"
         return request
 
     def counters(self):

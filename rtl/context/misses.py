@@ -5,8 +5,8 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
-from rtl.context.interface import KEY_BITS, TAG_BITS, CacheTable
 from rtl.context.in_flight import InFlight
+from rtl.context.interface import KEY_BITS, TAG_BITS, CacheTable
 from rtl.dma.interface import DmaStatus, ReadClient
 from rtl.stream.free_list import FreeList
 
