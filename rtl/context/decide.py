@@ -143,14 +143,17 @@ class Decision(wiring.Component):
             self.candidate.eq(free.any() | victims.any()),
         ]
         way = self.do.way
+        of_dirty, of_match, of_free = (
+            self.policy.first_of(m, mask) for mask in (self.idle_dirty, self.match, free))
+        victim = self.policy.victim(m, self.word.age, victims)
         with m.If(self.item.kind == Kind.SWEEP):
-            m.d.comb += way.eq(self.policy._first_of(m, self.idle_dirty))
+            m.d.comb += way.eq(of_dirty)
         with m.Elif(self.found):
-            m.d.comb += way.eq(self.policy._first_of(m, self.match))
+            m.d.comb += way.eq(of_match)
         with m.Elif(free.any()):
-            m.d.comb += way.eq(self.policy._first_of(m, free))
+            m.d.comb += way.eq(of_free)
         with m.Else():
-            m.d.comb += way.eq(self.policy.victim(m, self.word.age, victims))
+            m.d.comb += way.eq(victim)
         self.state = Signal(LineState)
         with m.Switch(way):
             for number in ways:
