@@ -53,5 +53,8 @@ def context(settings: Settings) -> list[Row]:
         row(f"hits with M={misses} misses outstanding, over hits alone", "",
             hits["loaded"] / hits["alone"], at_least=0.98),
         row(f"fetches for {MERGED} requests to one key", "", one_key["fetches"], at_most=1),
-        row("read-modify-write of one entry", "cycles", one_key["round"], at_most=4),
+        row("read-modify-write of one entry, acquired after the commit", "cycles",
+            one_key["after"], at_most=4),
+        row("read-modify-write of one entry, acquired before it", "cycles",
+            one_key["waiting"], at_most=4),
     ]

@@ -40,7 +40,7 @@ class Judge:
         self.entries = 1 << log_entries
         self.versions = {}
         self.memory = {}
-        self.failures = defaultdict(list)  # key → cycles of failed fetches
+        self.failures = defaultdict(list)  # key → (first, last) cycle a fetch may have failed in
         self.locked = set()
         self.answers = defaultdict(int)  # status → count
 
@@ -75,8 +75,9 @@ class Judge:
             return
         if status == CacheStatus.FETCH_FAILED:
             assert request.op in (Operation.LOOKUP, Operation.ACQUIRE), where
-            assert any(request.sent <= cycle + 2 and cycle <= request.answered
-                       for cycle in self.failures[request.key]), where + " without a failed fetch"
+            assert any(request.sent <= last + 2 and first <= request.answered
+                       for first, last in self.failures[request.key]
+                       ), where + " without a failed fetch"
             return
         assert status == CacheStatus.OK, where
         versions = self.history(request.key)
@@ -200,7 +201,9 @@ class Host:
         self.beat_layout, self.packet_layout = ReadBeat(bench.width), PacketLayout(bench.width)
         self.latency = lambda: 20
         self.write_latency = lambda: 10
-        self.fail = 0.0
+        self.fail = self.lose = 0.0
+        self.timeout = 0  # cycles; a lost fetch fails after 1 to 2 of them
+        self.lost = {}  # key → (tag, cycle until which neither may be seen again)
         self.idle = self.stall = 0.0
         self.fetches = {}  # tag → key
         self.due = []  # [cycle, tag, key]
@@ -284,7 +287,7 @@ class Host:
             if tag is not None:
                 key = self.fetches.pop(tag)
                 if failed:
-                    self.bench.judge.failures[key].append(now)
+                    self.bench.judge.failures[key].append((now, now))
                 self.count["failed" if failed else "fills"] += 1
         if self.ready[1] and self.write[0].value == 1:
             word = unpack(WriteRequest, number(self.write[2].value))
@@ -305,6 +308,14 @@ class Host:
         assert word["tag"] not in self.fetches, "tag used twice"
         assert key not in self.fetches.values(), f"key {key:#x} is being fetched already"
         assert key not in [w[0] for w in self.writes], f"key {key:#x} is being written back"
+        assert key not in self.lost or self.lost[key][1] <= now, f"{key:#x} is still in flight"
+        assert word["tag"] not in [tag for tag, until in self.lost.values() if now < until]
+        if self.rng.random() < self.lose:
+            self.lost[key] = word["tag"], now + self.timeout
+            self.bench.judge.failures[key].append(
+                (now + self.timeout, now + 2 * self.timeout + 100))
+            self.count["lost"] += 1
+            return
         self.fetches[word["tag"]] = key
         self.peak = max(self.peak, len(self.fetches))
         self.due.append((now + self.latency(), word["tag"], key))
@@ -347,7 +358,7 @@ class Bench:
         self.judge = Judge(self.entry_bytes, self.log_entries)
         self.host = Host(self)
         self.ports = [Port(self, number) for number in range(job["ports"])]
-        self.watch = None
+        self.watch = self._watch
 
     def stream(self, name):
         return tuple(getattr(self.dut, f"{name}__{part}") for part in ("valid", "ready", "payload"))
@@ -358,6 +369,12 @@ class Bench:
         for _ in range(3):
             await RisingEdge(self.dut.clk)
         self.dut.rst.value = 0
+
+    def _watch(self, events):
+        """Whoever holds a lock keeps the entry here."""
+        if events["evict"] or events["writeback"]:
+            assert events["victim"] not in self.judge.locked, f"{events['victim']:#x} is locked"
+        assert events["hit"] + events["miss"] + events["merged"] == events["lookup"]
 
     async def cycle(self):
         self.host.drive()

@@ -63,7 +63,8 @@ async def fill_against_eviction(dut):
 async def writeback_against_refetch(dut):
     """A, changed, is pushed out by B and wanted again while it is on its way to the host."""
     bench = await prepare(dut)
-    for distance in range(1, 30):
+    bench.host.write_latency = lambda: 5 * WRITE
+    for distance in range(1, 60, 2):
         await modify(bench, A)
         wanted = bench.judge.history(A)[-1][1]
         again = Request(LOOKUP, A)
@@ -147,22 +148,21 @@ async def late_answer(dut):
     bench = await prepare(dut)
     bench.host.latency = lambda: 10**6
     lost = Request(LOOKUP, A)
-    bench.judge.failures[A].append(10**9)
+    bench.judge.failures[A].append((1024, 3000))
     bench.ports[0].script.append(lost)
     while lost.answered < 0:
         await bench.cycle()
     assert lost.answer["status"] == CacheStatus.FETCH_FAILED.value
     assert 1024 <= lost.answered - lost.sent <= 2 * 1024 + 20
-    (late,) = bench.host.due
+    (_, tag, key), = bench.host.due
     bench.host.due.clear()
-    late[0] = bench.now + 20
-    del bench.host.fetches[late[1]]
+    del bench.host.fetches[tag]
     bench.host.latency = lambda: LATENCY
     again = await bench.call(0, LOOKUP, A)
     assert again.answer["status"] == CacheStatus.OK.value and not again.answer["hit"]
-    bench.host.fetches[late[1]] = B
-    bench.host.due.append(late)
+    bench.host.fetches[tag] = key
+    bench.host.due.append((bench.now, tag, key))
     await bench.settle()
-    assert bench.counters()["stray_answers"] == bench.counters()["timeouts"] == 1
     assert (await bench.call(0, LOOKUP, A)).answer["hit"]
+    assert bench.counters()["stray_answers"] == bench.counters()["timeouts"] == 1
     write_result({"rounds": bench.now})

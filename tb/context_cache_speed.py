@@ -32,7 +32,7 @@ async def rate(bench, warm, cycles):
 async def misses(dut):
     """Every lookup of all ports misses; the host answers after exactly `latency` cycles."""
     bench, job = await start(dut)
-    bench.shuffle = False
+    bench.shuffle, bench.watch = False, None
     latency = job["latency"]
     bench.host.latency = lambda: latency
     keys = itertools.count()
@@ -67,6 +67,14 @@ async def hits(dut):
     write_result({"alone": alone, "loaded": loaded, "latency": latency})
 
 
+async def round_time(bench, port):
+    """Cycles from an ACQUIRE's answer to the next one's, the client committing one cycle later."""
+    port.done.clear()
+    await bench.cycles(600)
+    answered = [r.answered for r in port.done if r.op == Operation.ACQUIRE][20:]
+    return (answered[-1] - answered[0]) / (len(answered) - 1)
+
+
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def one_key(dut):
     """Merging, and read-modify-writes of one entry."""
@@ -76,11 +84,10 @@ async def one_key(dut):
     await bench.settle()
     fetches = bench.host.count["fetches"]
     port.hold = lambda: 0
-    port.done.clear()
-    port.window = 4
     offer(port, itertools.repeat(5), Operation.ACQUIRE)
-    await bench.cycles(600)
-    taken = [r.answered for r in port.done if r.op == Operation.ACQUIRE][20:]
-    rounds = (taken[-1] - taken[0]) / (len(taken) - 1)
+    port.window = 2  # the next ACQUIRE follows the COMMIT
+    after = await round_time(bench, port)
+    port.window = 4  # it waits for the COMMIT in the entry's list
+    waiting = await round_time(bench, port)
     await finish(bench)
-    write_result({"fetches": fetches, "round": rounds})
+    write_result({"fetches": fetches, "after": after, "waiting": waiting})

@@ -98,7 +98,7 @@ class Pins:
 def events(word: int) -> list[Event]:
     """As the model names them."""
     e = unpack(CacheEvents, word)
-    found = [(name,) for name in PULSES if e[name]]
+    found: list[Event] = [(name,) for name in PULSES if e[name]]
     found += [(name, e["key"], e["way"]) for name in AT_WAY if e[name]]
     found += [(name, e["fill_key"]) for name in ("fill", "fetch_error") if e[name]]
     found += [(name, e["victim"]) for name in ("evict", "writeback") if e[name]]
