@@ -2,6 +2,7 @@
 
 import random
 from collections import defaultdict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cocotb.triggers import RisingEdge
@@ -358,7 +359,7 @@ class Bench:
         self.judge = Judge(self.entry_bytes, self.log_entries)
         self.host = Host(self)
         self.ports = [Port(self, number) for number in range(job["ports"])]
-        self.watch = self._watch
+        self.watch: Callable[[dict[str, int]], None] | None = self._watch
 
     def stream(self, name):
         return tuple(getattr(self.dut, f"{name}__{part}") for part in ("valid", "ready", "payload"))
