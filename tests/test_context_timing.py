@@ -9,7 +9,7 @@ from rtl.config import CacheConfig
 from rtl.context import ContextCache
 from rtl.context.write_buffer import WriteBuffer
 from rtl.verilog import to_verilog
-from sim.timing.interface import ACQUIRE, LOOKUP
+from sim.timing.interface import ACQUIRE, LOOKUP, Stall
 from sim.timing.traffic import Traffic
 from tb.build import simulate
 
@@ -34,7 +34,7 @@ def cache(**fields):
 STALLS = {"idle": 0.2, "stall": 0.3}
 LOOKUPS = {LOOKUP: 1.0}
 GEOMETRIES = {
-    "one entry": (cache(sets=1, ways=1, misses=1, targets=1, write_buffer=1), {}),
+    "one entry": (cache(sets=1, ways=1, misses=1, targets=1, write_buffer=1), {"keys": 3}),
     "plru": (cache(sets=2, ways=2, misses=4, targets=2), {}),
     "lru, 2 beats": (cache(sets=2, ways=4, entry_bytes=128, misses=4, targets=8, policy="lru"),
                      {"keys": 24}),
@@ -58,6 +58,12 @@ def test_equal(name):
         assert result["answers"] >= traffic.requests
         assert all(result["events"][event] for event in (
             "hit", "miss", "merged", "fill", "fetch_error", "writeback"))
+
+
+def test_equal_in_every_stall():
+    config = cache(sets=4, ways=2, misses=1, targets=1, write_buffer=1)
+    result = compare(config, Traffic(requests=500, fail=0.3, seed=1))
+    assert all(result["events"][f"stall_{reason.value}"] for reason in Stall if reason)
 
 
 def test_equal_where_fetches_are_overdue():
