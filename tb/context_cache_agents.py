@@ -119,7 +119,7 @@ class Port:
         self.open = {}  # tag → request
         self.order = defaultdict(deque)  # key → tags to be answered in order
         self.offered = None
-        self.window = 256
+        self.window = 256  # open requests, commits not counted
         self.idle = self.stall = 0.0
         self.hold = None  # None: commits are in the script
         self.next_request = lambda: None
@@ -133,7 +133,10 @@ class Port:
             if due <= self.bench.now:
                 self.commits.pop(index)
                 return commit
-        if len(self.open) >= self.window or not self.free_tags:
+        waiting = len(self.open)
+        if waiting >= self.window:
+            waiting -= sum(request.op == Operation.COMMIT for request in self.open.values())
+        if waiting >= self.window or not self.free_tags:
             return None
         return self.script.popleft() if self.script else self.next_request()
 
