@@ -6,6 +6,7 @@ where there is no target. Times are of the machine that ran it; figures in cycle
 """
 
 from bench.area import area
+from bench.context import context
 from bench.deparser import deparser
 from bench.icrc import icrc
 from bench.parser import parser
@@ -13,6 +14,6 @@ from bench.row import AGREED, Row, Settings
 from bench.simulate import simulate
 
 BENCHES = {"simulate": simulate, "parser": parser, "icrc": icrc, "deparser": deparser,
-           "area": area}
+           "context": context, "area": area}
 
 __all__ = ["AGREED", "BENCHES", "Row", "Settings"]

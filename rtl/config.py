@@ -38,6 +38,8 @@ class CacheConfig:
     write_buffer: Annotated[int, Field(ge=1, le=64)] = 4  # dirty victims on their way out
     policy: Literal["plru", "lru", "srrip", "random"] = "plru"
     index: Literal["modulo", "hash"] = "modulo"
+    tenants: Literal[1, 2, 4, 8, 16] = 1  # who may be given ways of their own
+    timeout_cycles: Annotated[int, Field(ge=1024, le=1 << 30)] = 1 << 18  # of a fetch
 
     @model_validator(mode="after")
     def _check(self) -> "CacheConfig":

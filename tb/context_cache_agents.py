@@ -2,6 +2,7 @@
 
 import random
 from collections import defaultdict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cocotb.triggers import RisingEdge
@@ -40,7 +41,7 @@ class Judge:
         self.entries = 1 << log_entries
         self.versions = {}
         self.memory = {}
-        self.failures = defaultdict(list)  # key → cycles of failed fetches
+        self.failures = defaultdict(list)  # key → (first, last) cycle a fetch may have failed in
         self.locked = set()
         self.answers = defaultdict(int)  # status → count
 
@@ -75,8 +76,9 @@ class Judge:
             return
         if status == CacheStatus.FETCH_FAILED:
             assert request.op in (Operation.LOOKUP, Operation.ACQUIRE), where
-            assert any(request.sent <= cycle + 2 and cycle <= request.answered
-                       for cycle in self.failures[request.key]), where + " without a failed fetch"
+            assert any(request.sent <= last + 2 and first <= request.answered
+                       for first, last in self.failures[request.key]
+                       ), where + " without a failed fetch"
             return
         assert status == CacheStatus.OK, where
         versions = self.history(request.key)
@@ -117,7 +119,7 @@ class Port:
         self.open = {}  # tag → request
         self.order = defaultdict(deque)  # key → tags to be answered in order
         self.offered = None
-        self.window = 256
+        self.window = 256  # open requests, commits not counted
         self.idle = self.stall = 0.0
         self.hold = None  # None: commits are in the script
         self.next_request = lambda: None
@@ -131,7 +133,10 @@ class Port:
             if due <= self.bench.now:
                 self.commits.pop(index)
                 return commit
-        if len(self.open) >= self.window or not self.free_tags:
+        waiting = len(self.open)
+        if waiting >= self.window:
+            waiting -= sum(request.op == Operation.COMMIT for request in self.open.values())
+        if waiting >= self.window or not self.free_tags:
             return None
         return self.script.popleft() if self.script else self.next_request()
 
@@ -200,7 +205,9 @@ class Host:
         self.beat_layout, self.packet_layout = ReadBeat(bench.width), PacketLayout(bench.width)
         self.latency = lambda: 20
         self.write_latency = lambda: 10
-        self.fail = 0.0
+        self.fail = self.lose = 0.0
+        self.timeout = 0  # cycles; a lost fetch fails after 1 to 2 of them
+        self.lost = {}  # key → (tag, cycle until which neither may be seen again)
         self.idle = self.stall = 0.0
         self.fetches = {}  # tag → key
         self.due = []  # [cycle, tag, key]
@@ -284,7 +291,7 @@ class Host:
             if tag is not None:
                 key = self.fetches.pop(tag)
                 if failed:
-                    self.bench.judge.failures[key].append(now)
+                    self.bench.judge.failures[key].append((now, now))
                 self.count["failed" if failed else "fills"] += 1
         if self.ready[1] and self.write[0].value == 1:
             word = unpack(WriteRequest, number(self.write[2].value))
@@ -305,6 +312,14 @@ class Host:
         assert word["tag"] not in self.fetches, "tag used twice"
         assert key not in self.fetches.values(), f"key {key:#x} is being fetched already"
         assert key not in [w[0] for w in self.writes], f"key {key:#x} is being written back"
+        assert key not in self.lost or self.lost[key][1] <= now, f"{key:#x} is still in flight"
+        assert word["tag"] not in [tag for tag, until in self.lost.values() if now < until]
+        if self.rng.random() < self.lose:
+            self.lost[key] = word["tag"], now + self.timeout
+            self.bench.judge.failures[key].append(
+                (now + self.timeout, now + 2 * self.timeout + 100))
+            self.count["lost"] += 1
+            return
         self.fetches[word["tag"]] = key
         self.peak = max(self.peak, len(self.fetches))
         self.due.append((now + self.latency(), word["tag"], key))
@@ -347,7 +362,7 @@ class Bench:
         self.judge = Judge(self.entry_bytes, self.log_entries)
         self.host = Host(self)
         self.ports = [Port(self, number) for number in range(job["ports"])]
-        self.watch = None
+        self.watch: Callable[[dict[str, int]], None] | None = self._watch
 
     def stream(self, name):
         return tuple(getattr(self.dut, f"{name}__{part}") for part in ("valid", "ready", "payload"))
@@ -358,6 +373,12 @@ class Bench:
         for _ in range(3):
             await RisingEdge(self.dut.clk)
         self.dut.rst.value = 0
+
+    def _watch(self, events):
+        """Whoever holds a lock keeps the entry here."""
+        if events["evict"] or events["writeback"]:
+            assert events["victim"] not in self.judge.locked, f"{events['victim']:#x} is locked"
+        assert events["hit"] + events["miss"] + events["merged"] == events["lookup"]
 
     async def cycle(self):
         self.host.drive()
@@ -385,12 +406,14 @@ class Bench:
                            for n, p in enumerate(self.ports)}
                 raise AssertionError(f"stuck: {waiting}, fetches {self.host.fetches}")
 
-    async def call(self, number, op, key, **fields):
+    async def call(self, number, op, key, limit=20000, **fields):
         """One request on an otherwise quiet port, and its answer."""
         request = Request(op, key, **fields)
         self.ports[number].script.append(request)
+        end = self.now + limit
         while request.answered < 0:
             await self.cycle()
+            assert self.now < end, f"no answer to {op.name} {key:#x}"
         return request
 
     def counters(self):

@@ -28,10 +28,15 @@ async def finish(bench):
     counters = bench.counters()
     host = bench.host
     assert counters["hits"] + counters["misses"] + counters["merged"] == counters["lookups"]
-    assert counters["fills"] == host.count["fills"]
-    assert counters["fetch_errors"] == host.count["failed"]
+    assert counters["fills"] == host.count["fills"] + counters["forwards"]
+    assert counters["misses"] + counters["prefetches"] == (
+        counters["fills"] + counters["fetch_errors"])
+    assert counters["prefetches"] == sum(
+        counters[f"prefetches_{fate}"] for fate in ("useful", "late", "useless"))
+    assert counters["fetch_errors"] == host.count["failed"] + host.count["lost"]
+    assert counters["timeouts"] == host.count["lost"]
     assert counters["writebacks"] == host.count["writebacks"]
-    assert counters["outstanding_max"] == host.peak
+    assert counters["outstanding_max"] == host.peak or host.count["lost"]
     assert counters["bad_keys"] == bench.judge.answers["BAD_KEY"]
     assert counters["stray_answers"] == counters["writeback_errors"] == 0
     return counters
@@ -65,6 +70,7 @@ async def random_traffic(dut):
     keys = rng.sample(range(entries), min(job.get("keys", 8), entries))
     host = bench.host
     host.fail = job.get("fail", 0.1)
+    host.lose, host.timeout = job.get("lose", 0), job.get("timeout", 0)
     host.latency = lambda: rng.randrange(2, 60)
     host.write_latency = lambda: rng.randrange(0, 40)
     for port in bench.ports:

@@ -1,15 +1,15 @@
 """The context cache (docs/context-cache.md)."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
-from amaranth.lib import memory, wiring
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, unsigned
+from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import ceil_log2
 
 from rtl.config import CacheConfig
 from rtl.context.decide import Decision, Kind
-from rtl.context.interface import CachePort, CacheTable, Operation
-from rtl.context.line import KeySplit, LineState
-from rtl.context.misses import MissTable
+from rtl.context.interface import CachePort, CacheResponse, CacheStatus, CacheTable, Operation
+from rtl.context.line import Arrived, KeySplit
+from rtl.context.misses import AHEAD, MissLayout, MissTable
 from rtl.context.observe import CacheCounters, CacheEvents, Counters
 from rtl.context.policy import POLICIES
 from rtl.context.queues import (
@@ -22,6 +22,7 @@ from rtl.context.queues import (
 )
 from rtl.context.waiters import SLOTS_MAX, Waiters
 from rtl.context.write_buffer import WriteBuffer
+from rtl.dma.arbiter import RoundRobin
 from rtl.dma.interface import ReadClient, WriteClient
 
 
@@ -50,20 +51,25 @@ class ContextCache(wiring.Component):
         self.cache = cache
         self.data_width = data_width
         self.ports = ports
+        tenants = {"tenant_ways": In(cache.ways).array(cache.tenants)} if cache.tenants > 1 else {}
         super().__init__({
-            "port": In(CachePort(cache.entry_bytes)).array(ports),
+            "port": In(CachePort(cache.entry_bytes, cache.tenants)).array(ports),
             "host_table": In(CacheTable),  # `table` is a word of Verilog
             "fetch": Out(ReadClient(data_width)),
             "writeback": Out(WriteClient(data_width)),
             "events": Out(CacheEvents),
             "counters": Out(CacheCounters),
+            **tenants,
         })
 
-    # Three stages. SELECT takes one item (a fill, a waiting request, a step of FLUSH_ALL, or a
-    # port's request) and reads its set. DECIDE has the set and settles everything at once:
-    # the set's new state, and the one access to the data memory. ANSWER has the data. Nothing
+    # Requests have three stages. SELECT takes one item (a waiting request, a step of FLUSH_ALL, or
+    # a port's request) and reads its set. DECIDE has the set and settles everything at once:
+    # the set's new state, and the one read of the data memory. ANSWER has the data. Nothing
     # stalls in between: what cannot be settled is parked, and tried again when something changed.
     # The set's memory is read while written with the new word, so there are no hazards.
+    # Fills go beside them, one a cycle too: they write `arrived` and the data, answer the request
+    # that started the miss, and wake those that were merged. A request sees a fill in its set from
+    # the next cycle on.
 
     def elaborate(self, platform):
         m = Module()
@@ -71,14 +77,18 @@ class ContextCache(wiring.Component):
         self.split = KeySplit(cache.sets, cache.index)
         policy = POLICIES[cache.policy](cache.ways)
         slots = min(cache.misses * cache.targets, SLOTS_MAX)
-        m.submodules.waiters = self.waiters = Waiters(self.ports, slots)
+        depth = cache.misses + AHEAD
+        port_bits = ceil_log2(self.ports)
+        m.submodules.waiters = self.waiters = Waiters(self.ports, slots, depth)
         m.submodules.misses = self.misses = MissTable(
-            cache.misses, cache.entry_bytes, policy.way_bits, self.data_width)
+            cache.misses, cache.entry_bytes, MissLayout(policy.way_bits, port_bits),
+            self.waiters.slot_bits, self.data_width, cache.timeout_cycles)
         m.submodules.write_buffer = self.buffer = WriteBuffer(
             cache.write_buffer, cache.entry_bytes, self.data_width)
         m.submodules.decision = self.decision = Decision(
-            self.split, policy, ceil_log2(self.ports), self.waiters.slot_bits)
-        self.retry = [RetryQueue() for _ in range(self.ports)]
+            self.split, policy, port_bits, self.waiters.slot_bits, ceil_log2(depth),
+            ceil_log2(cache.tenants))
+        self.retry = [RetryQueue(ceil_log2(cache.tenants)) for _ in range(self.ports)]
         self.answers = [AnswerQueue(cache.entry_bytes) for _ in range(self.ports)]
         for number in range(self.ports):
             m.submodules[f"retry_{number}"] = self.retry[number]
@@ -89,6 +99,7 @@ class ContextCache(wiring.Component):
         m.d.comb += [self.misses.table.eq(self.host_table), self.buffer.table.eq(self.host_table)]
         self._select(m)
         self._decide(m)
+        self._fill(m)
         self._flush_all(m)
         self._answer(m)
         self._count(m)
@@ -103,6 +114,10 @@ class ContextCache(wiring.Component):
             depth=max(cache.sets << policy.way_bits, 2), init=[])
         self.set_write = sets.write_port()
         self.set_read = sets.read_port(transparent_for=(self.set_write,))
+        m.submodules.arrived = arrived = memory.Memory(
+            shape=data.ArrayLayout(Arrived, cache.ways), depth=max(cache.sets, 2), init=[])
+        self.arrived_write = arrived.write_port(granularity=1)
+        self.arrived_read = arrived.read_port(transparent_for=(self.arrived_write,))
         self.entry_write = entries.write_port(granularity=8)
         self.entry_read = entries.read_port()
         # After reset every set is emptied, one a cycle.
@@ -115,14 +130,13 @@ class ContextCache(wiring.Component):
                 m.d.sync += self.clearing.eq(0)
 
     def _select(self, m):
-        """The item of this cycle: fills, then waiting requests, then FLUSH_ALL, then the ports."""
+        """The item of this cycle: waiting requests, then FLUSH_ALL, then the ports."""
         self.item = Signal(self.decision.item_layout)
         self.data = Signal(8 * self.cache.entry_bytes)
         self.mask = Signal(self.cache.entry_bytes)
         pick = Signal(self.decision.item_layout)
         waiter = self.waiters.waiter_out
         owner = Signal(range(self.ports))
-        fill = self.misses.fill
         self.sweep_valid = Signal()
         self.sweep_set = Signal.like(self.clear_set)
         self.sweep_issue = Signal()
@@ -131,13 +145,6 @@ class ContextCache(wiring.Component):
         m.d.sync += self.item.eq(pick)
         with m.If(self.clearing):
             pass
-        with m.Elif(fill.valid):
-            m.d.comb += [
-                fill.ready.eq(1),
-                pick.valid.eq(1), pick.kind.eq(Kind.FILL), pick.key.eq(fill.p.key),
-                pick.way.eq(fill.p.way), pick.failed.eq(fill.p.failed),
-            ]
-            m.d.sync += [self.data.eq(fill.p.data), self.mask.eq(-1)]
         with m.Elif(self.waiters.token_valid & credit.bit_select(owner, 1)):
             m.d.comb += [
                 self.waiters.next.eq(1),
@@ -154,6 +161,8 @@ class ContextCache(wiring.Component):
         m.d.comb += [
             self.set_read.addr.eq(self.split.set(pick.key)),
             self.set_read.en.eq(pick.valid),
+            self.arrived_read.addr.eq(self.set_read.addr),
+            self.arrived_read.en.eq(pick.valid),
         ]
 
     def _credits(self, m):
@@ -161,17 +170,26 @@ class ContextCache(wiring.Component):
         credit = Signal(self.ports)
         self.answer_port = Signal(range(self.ports))
         self.answer_valid = Signal()
-        coming = self.item.valid & (self.item.kind != Kind.FILL) & (self.item.kind != Kind.SWEEP)
+        self.fill_answer = Signal(CacheResponse(self.cache.entry_bytes))
+        self.fill_answer_port = Signal(range(self.ports))
+        self.fill_answer_valid = Signal()
+        self.fill_credit = Signal(self.ports)
+        fill, first = self.misses.fill, self.misses.fill.p.miss.first
+        coming = self.item.valid & (self.item.kind != Kind.SWEEP)
         for number, answers in enumerate(self.answers):
             taken = (answers.level + (coming & (self.item.port == number))
-                     + (self.answer_valid & (self.answer_port == number)))
-            m.d.comb += credit[number].eq(taken < ANSWER_DEPTH)
+                     + (self.answer_valid & (self.answer_port == number))
+                     + (self.fill_answer_valid & (self.fill_answer_port == number)))
+            filling = fill.ready & first.valid & (first.port == number)
+            m.d.comb += [
+                self.fill_credit[number].eq(taken < ANSWER_DEPTH),
+                credit[number].eq(taken + filling < ANSWER_DEPTH),
+            ]
         return credit
 
     def _select_port(self, m, pick, credit):
         """Round robin over the ports; a commit goes before what the port has to try again."""
-        last = Signal(range(self.ports))
-        ready = Signal(self.ports)
+        m.submodules.turn = turn = RoundRobin(self.ports)
         fresh = Signal(self.ports)
         for number, retry in enumerate(self.retry):
             request = self.port[number].request
@@ -180,25 +198,19 @@ class ContextCache(wiring.Component):
             starved = (retry.blocked == Stall.MISSES) & (self.misses.count <= self.item.valid)
             m.d.comb += [
                 fresh[number].eq(request.valid & (passes | (retry.count == 0))),
-                ready[number].eq(credit[number] & (fresh[number] | (retry.ready & ~starved))),
+                turn.requests[number].eq(
+                    credit[number] & (fresh[number] | (retry.ready & ~starved))),
             ]
-        grant = Signal(range(self.ports))
-        with m.Switch(last):
-            for before in range(self.ports):
-                with m.Case(before):
-                    for step in reversed(range(self.ports)):
-                        number = (before + 1 + step) % self.ports
-                        with m.If(ready[number]):
-                            m.d.comb += grant.eq(number)
+        m.d.comb += turn.next.eq(1)
         for number, retry in enumerate(self.retry):
             request = self.port[number].request
-            with m.If(ready[number] & (grant == number)):
-                m.d.sync += last.eq(number)
+            with m.If(turn.grant[number]):
                 m.d.comb += [pick.valid.eq(1), pick.port.eq(number)]
                 with m.If(fresh[number]):
                     m.d.comb += [
                         request.ready.eq(1), pick.kind.eq(Kind.FRESH), pick.op.eq(request.p.op),
                         pick.key.eq(request.p.key), pick.tag.eq(request.p.tag),
+                        pick.tenant.eq(request.p.tenant),
                         pick.writes.eq(request.p.mask.any()),
                     ]
                     m.d.sync += [self.data.eq(request.p.data), self.mask.eq(request.p.mask)]
@@ -206,6 +218,7 @@ class ContextCache(wiring.Component):
                     m.d.comb += [
                         retry.issue.eq(1), pick.kind.eq(Kind.RETRY), pick.op.eq(retry.head.op),
                         pick.key.eq(retry.head.key), pick.tag.eq(retry.head.tag),
+                        pick.tenant.eq(retry.head.tenant),
                     ]
 
     def _decide(self, m):
@@ -217,19 +230,25 @@ class ContextCache(wiring.Component):
         stale = Cat(retry.stale for retry in self.retry).bit_select(item.port, 1)
         outside = Signal.like(item.key)
         waiter = self.waiters.waiter
+        miss = self.misses.miss
+        tenant_ways = Array(self.tenant_ways)[item.tenant] if self.cache.tenants > 1 else 0
         m.d.comb += [
+            decision.room.allowed.eq(Mux(tenant_ways == 0, -1, tenant_ways)),
             set_number.eq(self.split.set(item.key)),
             address.eq(Cat(do.way, set_number)),
             outside.eq(item.key >> self.host_table.log_entries),
             decision.item.eq(item),
             decision.item.valid.eq(item.valid & ~((item.kind == Kind.RETRY) & stale)),
             decision.word.eq(self.set_read.data),
+            decision.arrived.eq(self.arrived_read.data),
             decision.slot.eq(self.waiters.slot[0]),
             decision.after.eq(self.waiters.after),
             decision.room.inside.eq(outside == 0),
             decision.room.writing.eq(self.buffer.pending),
             decision.room.write_buffer.eq(self.buffer.available),
+            decision.room.forward.eq(self.misses.forward_available),
             decision.room.misses.eq(self.misses.available),
+            decision.room.miss.eq(self.misses.index),
             decision.room.slot.eq(self.waiters.available.bit_select(item.port, 1)),
             # the set
             self.set_write.addr.eq(Mux(self.clearing, self.clear_set, set_number)),
@@ -238,13 +257,17 @@ class ContextCache(wiring.Component):
             # the data
             self.entry_read.addr.eq(address),
             self.entry_read.en.eq(do.read),
-            self.entry_write.addr.eq(address),
-            self.entry_write.data.eq(self.data),
-            self.entry_write.en.eq(self.mask & do.store.replicate(len(self.mask))),
             # misses and write-backs
             self.misses.take.eq(do.start),
-            self.misses.key.eq(item.key),
-            self.misses.way.eq(do.way),
+            miss.key.eq(item.key), miss.way.eq(do.way), miss.phase.eq(do.phase),
+            miss.first.valid.eq(item.op != Operation.PREFETCH),
+            miss.first.acquire.eq(item.op == Operation.ACQUIRE),
+            miss.first.port.eq(item.port), miss.first.tag.eq(item.tag),
+            self.misses.forward.eq(do.forward),
+            self.misses.forward_data.eq(self.buffer.peeked),
+            self.misses.merge.eq(do.merge), self.misses.merge_index.eq(do.merged),
+            self.misses.merge_head.eq(decision.slot),
+            self.buffer.peek.eq(do.start & do.forward),
             self.buffer.key.eq(item.key),
             self.buffer.push.eq(do.push),
             self.buffer.pushed.eq(do.victim),
@@ -254,7 +277,7 @@ class ContextCache(wiring.Component):
             waiter.key.eq(item.key), waiter.tag.eq(item.tag), waiter.hit.eq(do.hit),
             waiter.acquire.eq(item.op == Operation.ACQUIRE),
             self.waiters.link.eq(do.link), self.waiters.tail.eq(do.tail),
-            self.waiters.wake.eq(do.wake), self.waiters.woken.eq(do.woken),
+            self.waiters.wake[0].eq(do.wake), self.waiters.woken[0].eq(do.woken),
             self.waiters.current.eq(item.slot), self.waiters.free.eq(do.free_slot),
         ]
         for number in range(self.ports):
@@ -263,8 +286,46 @@ class ContextCache(wiring.Component):
         with m.If(self.clearing):
             m.d.comb += self.set_write.data.age.eq(self.first_age)
             for way in range(self.cache.ways):
-                m.d.comb += self.set_write.data.lines[way].state.eq(LineState.EMPTY)
+                m.d.comb += self.set_write.data.lines[way].eq(0)
         self._park(m)
+
+    def _fill(self, m):
+        """An entry arrives, or does not. A commit has the data memory before it."""
+        fill, miss = self.misses.fill, self.misses.fill.p.miss
+        first, answer = miss.first, self.fill_answer
+        commits = self.item.valid & (self.item.op == Operation.COMMIT)
+        set_number = Signal.like(self.clear_set)
+        answers = Signal()
+        m.d.comb += [
+            fill.ready.eq(fill.valid & ~commits
+                          & (~first.valid | self.fill_credit.bit_select(first.port, 1))),
+            set_number.eq(self.split.set(miss.key)),
+            self.arrived_write.addr.eq(Mux(self.clearing, self.clear_set, set_number)),
+            self.arrived_write.en.eq(Mux(self.clearing, -1, fill.ready << miss.way)),
+            self.entry_write.addr.eq(Mux(
+                commits, Cat(self.do.way, self.split.set(self.item.key)),
+                Cat(miss.way, set_number))),
+            self.entry_write.data.eq(Mux(commits, self.data, fill.p.data)),
+            self.entry_write.en.eq(Mux(
+                commits, self.mask & self.do.store.replicate(len(self.mask)),
+                (fill.ready & ~fill.p.failed).replicate(len(self.mask)))),
+            self.waiters.wake[1].eq(fill.ready & fill.p.merged
+                                    & ~(first.valid & first.acquire & ~fill.p.failed)),
+            self.waiters.woken[1].eq(fill.p.head),
+            answers.eq(fill.ready & first.valid),
+        ]
+        for way in range(self.cache.ways):
+            m.d.comb += [
+                self.arrived_write.data[way].phase.eq(miss.phase & ~self.clearing),
+                self.arrived_write.data[way].failed.eq(fill.p.failed & ~self.clearing),
+            ]
+        m.d.sync += [
+            self.fill_answer_valid.eq(answers), self.fill_answer_port.eq(first.port),
+            answer.op.eq(Mux(first.acquire, Operation.ACQUIRE, Operation.LOOKUP)),
+            answer.key.eq(miss.key), answer.tag.eq(first.tag), answer.hit.eq(0),
+            answer.status.eq(Mux(fill.p.failed, CacheStatus.FETCH_FAILED, CacheStatus.OK)),
+            answer.data.eq(fill.p.data),
+        ]
 
     def _park(self, m):
         """The ports' retry queues: what the decision could not settle, and what comes behind it."""
@@ -291,10 +352,11 @@ class ContextCache(wiring.Component):
             ]
             with m.If(follows):
                 m.d.comb += [request.ready.eq(1), retry.pushed.op.eq(request.p.op),
-                             retry.pushed.key.eq(request.p.key), retry.pushed.tag.eq(request.p.tag)]
+                             retry.pushed.key.eq(request.p.key), retry.pushed.tag.eq(request.p.tag),
+                             retry.pushed.tenant.eq(request.p.tenant)]
             with m.Else():
                 m.d.comb += [retry.pushed.op.eq(item.op), retry.pushed.key.eq(item.key),
-                             retry.pushed.tag.eq(item.tag)]
+                             retry.pushed.tag.eq(item.tag), retry.pushed.tenant.eq(item.tenant)]
             with m.If(mine & do.begin_flush):
                 m.d.sync += flushing[number].eq(1)
             with m.Elif(retry.done):
@@ -318,7 +380,7 @@ class ContextCache(wiring.Component):
             self.sweep_valid.eq(sweeping & awake & ~deciding),
             room.closed.eq(active),
             room.swept.eq(swept & (owner == self.item.port)),
-            self.wake.eq(do.changed | self.buffer.ended | self.misses.freed
+            self.wake.eq(do.changed | self.buffer.ended | self.misses.fill.ready
                          | (drain & self.buffer.empty)),
         ]
         m.d.sync += deciding.eq(self.sweep_issue)
@@ -349,18 +411,26 @@ class ContextCache(wiring.Component):
         for number, answers in enumerate(self.answers):
             connect(m, answers.o, flipped(self.port[number].response))
             m.d.comb += [
-                answers.valid.eq(self.answer_valid & (self.answer_port == number)),
-                answers.answer.eq(answer),
-                answers.data.eq(self.entry_read.data),
+                answers.valid[0].eq(
+                    self.fill_answer_valid & (self.fill_answer_port == number)),
+                answers.i[0].eq(self.fill_answer),
+                answers.valid[1].eq(self.answer_valid & (self.answer_port == number)),
+                answers.i[1].as_value().eq(Cat(answer.as_value(), self.entry_read.data)),
             ]
 
     def _count(self, m):
         m.submodules.counters = counters = Counters(self.cache.misses)
+        fill = self.misses.fill
         m.d.comb += [
             self.events.eq(self.decision.events),
+            self.events.fill.eq(fill.ready & ~fill.p.failed),
+            self.events.fetch_error.eq(fill.ready & fill.p.failed),
+            self.events.fill_key.eq(fill.p.miss.key),
+            self.events.useless.eq(self.decision.events.useless + (
+                fill.ready & fill.p.failed & ~fill.p.miss.first.valid & ~fill.p.merged)),
             counters.events.eq(self.events),
             counters.in_flight.eq(self.misses.in_flight),
             counters.writeback_error.eq(self.buffer.failed),
-            counters.stray.eq(self.misses.stray),
+            counters.stray.eq(self.misses.stray), counters.timed_out.eq(self.misses.timed_out),
             self.counters.eq(counters.counters),
         ]

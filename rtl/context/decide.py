@@ -5,57 +5,65 @@ from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.context.interface import KEY_BITS, TAG_BITS, CacheStatus, Operation
-from rtl.context.line import KeySplit, LineLayout, LineState, SetLayout
+from rtl.context.line import Arrived, KeySplit, LineLayout, LineState, SetLayout
 from rtl.context.observe import CacheEvents
 from rtl.context.policy import Policy
 from rtl.context.queues import Stall
 
 
-class Kind(enum.Enum, shape=3):
+class Kind(enum.Enum, shape=2):
     """Where an item of the pipeline comes from."""
 
     FRESH = 0  # a port
     RETRY = 1  # a port's retry queue
     REPLAY = 2  # a list of waiting requests
-    FILL = 3  # the miss table
-    SWEEP = 4  # one step of FLUSH_ALL; the key is the set's number
+    SWEEP = 3  # one step of FLUSH_ALL; the key is the set's number
 
 
 class ItemLayout(data.StructLayout):
-    def __init__(self, port_bits: int, slot_bits: int, way_bits: int):
+    def __init__(self, port_bits: int, slot_bits: int, tenant_bits: int):
         super().__init__({
             "valid": unsigned(1), "kind": Kind, "port": unsigned(port_bits),
             "op": Operation, "key": unsigned(KEY_BITS), "tag": unsigned(TAG_BITS),
             "hit": unsigned(1),  # REPLAY: how the request was counted
             "slot": unsigned(slot_bits),  # REPLAY
-            "way": unsigned(way_bits), "failed": unsigned(1),  # FILL
+            "tenant": unsigned(tenant_bits),
             "writes": unsigned(1),  # COMMIT: the mask is not empty
         })
 
 
-class Room(data.Struct):
+class RoomLayout(data.StructLayout):
     """What the rest of the cache can take in this cycle."""
 
-    inside: unsigned(1)  # the key is in the table
-    behind: unsigned(1)  # the port's retry queue holds earlier requests
-    closed: unsigned(1)  # FLUSH_ALL is at work
-    swept: unsigned(1)  # this port's FLUSH_ALL has ended
-    flushing: unsigned(1)  # this FLUSH or INVALIDATE has begun its write-back
-    writing: unsigned(1)  # the key is in the write buffer
-    write_buffer: unsigned(1)
-    misses: unsigned(1)
-    slot: unsigned(1)  # a place for a waiting request of the port
+    def __init__(self, ways: int, miss_bits: int):
+        bit = unsigned(1)
+        super().__init__({
+            "inside": bit,  # the key is in the table
+            "allowed": unsigned(ways),  # the ways that the tenant's misses may take
+            "behind": bit,  # the port's retry queue holds earlier requests
+            "closed": bit,  # FLUSH_ALL is at work
+            "swept": bit,  # this port's FLUSH_ALL has ended
+            "flushing": bit,  # this FLUSH or INVALIDATE has begun its write-back
+            "writing": bit,  # the key is in the write buffer
+            "forward": bit,  # and a miss could have it from there
+            "write_buffer": bit,
+            "misses": bit,
+            "miss": unsigned(miss_bits),  # the number of the next miss
+            "slot": bit,  # a place for a waiting request of the port
+        })
 
 
 class OutcomeLayout(data.StructLayout):
-    def __init__(self, slot_bits: int, way_bits: int):
+    def __init__(self, slot_bits: int, way_bits: int, miss_bits: int):
         bit = unsigned(1)
         super().__init__({
             "answer": bit, "status": CacheStatus, "hit": bit,
             "park": bit, "reason": Stall,
             "append": bit, "link": bit, "tail": unsigned(slot_bits),
             "wake": bit, "woken": unsigned(slot_bits), "free_slot": bit,
-            "start": bit,  # a miss, into `way`
+            "start": bit, "phase": bit,  # a miss, into `way`
+            "forward": bit,  # whose entry is in the write buffer
+            "merge": bit, "merged": unsigned(miss_bits),  # a first request waits for this miss
             "push": bit, "victim": unsigned(KEY_BITS),  # into the write buffer, from `way`
             "way": unsigned(way_bits), "read": bit, "store": bit,
             "begin_flush": bit, "begin_sweep": bit, "end_sweep": bit, "swept_set": bit,
@@ -67,17 +75,21 @@ class OutcomeLayout(data.StructLayout):
 class Decision(wiring.Component):
     """Combinational. `word` is the set of `item`'s key, `word_out` what it becomes if `do.update`.
 
-    `slot` is the port's free slot, `after` the slot behind `item.slot` in its list.
+    `arrived` is what the fills have left there. `slot` is the port's free slot, `after` the slot
+    behind `item.slot` in its list.
     """
 
-    def __init__(self, split: KeySplit, policy: Policy, port_bits: int, slot_bits: int):
-        self.line_layout = LineLayout(split.tag_bits, slot_bits)
+    def __init__(self, split: KeySplit, policy: Policy, port_bits: int, slot_bits: int,
+                 miss_bits: int, tenant_bits: int):
+        self.line_layout = LineLayout(split.tag_bits, slot_bits, miss_bits)
         self.set_layout = SetLayout(self.line_layout, policy.ways, policy.bits)
-        self.item_layout = ItemLayout(port_bits, slot_bits, policy.way_bits)
+        self.item_layout = ItemLayout(port_bits, slot_bits, tenant_bits)
         super().__init__({
-            "item": In(self.item_layout), "word": In(self.set_layout), "room": In(Room),
+            "item": In(self.item_layout), "word": In(self.set_layout),
+            "arrived": In(data.ArrayLayout(Arrived, policy.ways)),
+            "room": In(RoomLayout(policy.ways, miss_bits)),
             "slot": In(slot_bits), "after": In(slot_bits),
-            "do": Out(OutcomeLayout(slot_bits, policy.way_bits)),
+            "do": Out(OutcomeLayout(slot_bits, policy.way_bits, miss_bits)),
             "word_out": Out(self.set_layout), "events": Out(CacheEvents),
         })
         self.split = split
@@ -88,8 +100,6 @@ class Decision(wiring.Component):
         self._find(m)
         with m.If(self.item.valid):
             with m.Switch(self.item.kind):
-                with m.Case(Kind.FILL):
-                    self._fill(m)
                 with m.Case(Kind.SWEEP):
                     self._sweep(m)
                 with m.Case(Kind.REPLAY):
@@ -98,6 +108,7 @@ class Decision(wiring.Component):
                     self._request(m)
         m.d.comb += [
             self.events.key.eq(self.item.key),
+            self.events.way.eq(self.do.way),
             self.events.victim.eq(self.do.victim),
             self.events.writeback.eq(self.do.push),
             self.events.stall.eq(self.do.park),
@@ -112,31 +123,42 @@ class Decision(wiring.Component):
         tag = self.split.tag(self.item.key)
         bits = [Signal(len(ways), name=n) for n in ("match", "empty", "idle")]
         self.match, self.empty, self.idle = bits
+        states = [self._state(m, way) for way in ways]
         for way, line in enumerate(lines):
             m.d.comb += [
-                self.empty[way].eq(line.state == LineState.EMPTY),
+                self.empty[way].eq(states[way] == LineState.EMPTY),
                 self.match[way].eq(~self.empty[way] & (line.tag == tag)),
-                self.idle[way].eq((line.state == LineState.PRESENT) & ~line.locked & ~line.waiting),
+                self.idle[way].eq((states[way] == LineState.PRESENT)
+                                  & ~line.locked & ~line.waiting),
             ]
         self.idle_dirty = Signal(len(ways))
         m.d.comb += self.idle_dirty.eq(self.idle & Cat(line.dirty for line in lines))
         self.found = Signal()
         self.candidate = Signal()
+        free, victims = Signal(len(ways)), Signal(len(ways))
         m.d.comb += [
             self.found.eq(self.match.any()),
-            self.candidate.eq(self.empty.any() | self.idle.any()),
+            free.eq(self.empty & self.room.allowed),
+            victims.eq(self.idle & self.room.allowed),
+            self.candidate.eq(free.any() | victims.any()),
         ]
         way = self.do.way
-        with m.If(self.item.kind == Kind.FILL):
-            m.d.comb += way.eq(self.item.way)
-        with m.Elif(self.item.kind == Kind.SWEEP):
-            m.d.comb += way.eq(self.policy._first_of(m, self.idle_dirty))
+        of_dirty, of_match, of_free = (
+            self.policy.first_of(m, mask) for mask in (self.idle_dirty, self.match, free))
+        victim = self.policy.victim(m, self.word.age, victims)
+        with m.If(self.item.kind == Kind.SWEEP):
+            m.d.comb += way.eq(of_dirty)
         with m.Elif(self.found):
-            m.d.comb += way.eq(self.policy._first_of(m, self.match))
-        with m.Elif(self.empty.any()):
-            m.d.comb += way.eq(self.policy._first_of(m, self.empty))
+            m.d.comb += way.eq(of_match)
+        with m.Elif(free.any()):
+            m.d.comb += way.eq(of_free)
         with m.Else():
-            m.d.comb += way.eq(self.policy.victim(m, self.word.age, self.idle))
+            m.d.comb += way.eq(victim)
+        self.state = Signal(LineState)
+        with m.Switch(way):
+            for number in ways:
+                with m.Case(number):
+                    m.d.comb += self.state.eq(states[number])
         self.line = Signal(self.line_layout)
         self.next = Signal(self.line_layout)
         m.d.comb += [
@@ -151,29 +173,28 @@ class Decision(wiring.Component):
         self.used = self.policy.used(m, self.word.age, way)
         self.filled = self.policy.filled(m, self.word.age, way)
 
+    def _state(self, m, way):
+        line, arrived = self.word.lines[way], self.arrived[way]
+        state = Signal(LineState, name=f"state_{way}")
+        with m.If(~line.valid):
+            m.d.comb += state.eq(LineState.EMPTY)
+        with m.Elif(line.phase != arrived.phase):
+            m.d.comb += state.eq(LineState.PENDING)
+        with m.Elif(~arrived.failed):
+            m.d.comb += state.eq(LineState.PRESENT)
+        with m.Elif(line.waiting):
+            m.d.comb += state.eq(LineState.FAILED)
+        return state
+
     def _answer(self, m, status=CacheStatus.OK, hit=0):
         m.d.comb += [self.do.answer.eq(1), self.do.status.eq(status), self.do.hit.eq(hit)]
 
     def _park(self, m, reason):
         m.d.comb += [self.do.park.eq(1), self.do.reason.eq(reason)]
 
-    def _fill(self, m):
-        """The entry arrives: install it and wake who waits for it."""
-        m.d.comb += [
-            self.do.update.eq(1), self.do.changed.eq(1),
-            self.do.wake.eq(self.line.waiting), self.do.woken.eq(self.line.head),
-            self.do.store.eq(~self.item.failed),
-            self.events.fill.eq(~self.item.failed),
-            self.events.fetch_error.eq(self.item.failed),
-            self.next.state.eq(LineState.PRESENT),
-        ]
-        with m.If(self.item.failed):
-            m.d.comb += self.next.state.eq(
-                Mux(self.line.waiting, LineState.FAILED, LineState.EMPTY))
-
     def _replay(self, m):
         """Answer the first waiting request; what is behind it goes on, or waits for its commit."""
-        failed = self.line.state == LineState.FAILED
+        failed = self.state == LineState.FAILED
         ends = self.line.tail == self.item.slot
         locks = (self.item.op == Operation.ACQUIRE) & ~failed
         self._answer(m, Mux(failed, CacheStatus.FETCH_FAILED, CacheStatus.OK), self.item.hit)
@@ -185,8 +206,6 @@ class Decision(wiring.Component):
             self.next.locked.eq(locks),
             self.events.replay.eq(1),
         ]
-        with m.If(failed & ends):
-            m.d.comb += self.next.state.eq(LineState.EMPTY)
 
     def _sweep(self, m):
         """Forget every clean entry of the set, and one dirty one after reading it out."""
@@ -202,7 +221,10 @@ class Decision(wiring.Component):
         for way in range(self.policy.ways):
             chosen = push & (self.do.way == way)
             with m.If((self.idle[way] & ~self.idle_dirty[way]) | chosen):
-                m.d.comb += self.word_out.lines[way].state.eq(LineState.EMPTY)
+                m.d.comb += self.word_out.lines[way].valid.eq(0)
+        forgotten = self.idle & Cat(line.hinted for line in (
+            self.word.lines[way] for way in range(self.policy.ways)))
+        m.d.comb += self.events.useless.eq(sum(forgotten))
         several = (left & (left - 1)[:len(left)]).any()
         m.d.comb += self.do.swept_set.eq(~left.any() | (push & ~several))
 
@@ -224,9 +246,9 @@ class Decision(wiring.Component):
         with m.Elif(item.op == Operation.COMMIT):
             self._commit(m)
         with m.Elif(item.op == Operation.PREFETCH):
-            self._answer(m, hit=self.found & (self.line.state == LineState.PRESENT))
-            with m.If(~self.found & ~room.closed & ~room.writing & room.misses & self.candidate
-                      & (~self._dirty_victim() | room.write_buffer)):
+            self._answer(m, hit=self.found & (self.state == LineState.PRESENT))
+            with m.If(~self.found & ~room.closed & (~room.writing | room.forward) & room.misses
+                      & self.candidate & (~self._dirty_victim() | room.write_buffer)):
                 self._start(m)
                 m.d.comb += self.events.prefetch.eq(1)
         with m.Elif(room.closed):
@@ -240,7 +262,7 @@ class Decision(wiring.Component):
 
     def _commit(self, m):
         """Nothing to wait for: the entry is locked, so it is here."""
-        with m.If(self.found & self.line.locked):
+        with m.If(self.found & self.line.locked & (self.state == LineState.PRESENT)):
             self._answer(m, hit=1)
             m.d.comb += [
                 self.do.update.eq(1), self.do.store.eq(1), self.do.changed.eq(1),
@@ -253,55 +275,63 @@ class Decision(wiring.Component):
 
     def _hit(self, m):
         line, item = self.line, self.item
-        with m.If(line.state == LineState.FAILED):
+        present = self.state == LineState.PRESENT
+        with m.If(self.state == LineState.FAILED):
             self._park(m, Stall.FAILED)
-        with m.Elif((line.state == LineState.PRESENT) & ~line.locked & ~line.waiting):
+        with m.Elif(present & ~line.locked & ~line.waiting):
             self._answer(m, hit=1)
             m.d.comb += [
                 self.do.update.eq(1), self.do.read.eq(1),
-                self.next.locked.eq(item.op == Operation.ACQUIRE),
+                self.next.locked.eq(item.op == Operation.ACQUIRE), self.next.hinted.eq(0),
                 self.word_out.age.eq(self.used),
                 self.events.lookup.eq(1), self.events.hit.eq(1),
+                self.events.useful.eq(line.hinted),
             ]
         with m.Elif(~self.room.slot):
             self._park(m, Stall.SLOTS)
         with m.Else():
             self._append(m)
             m.d.comb += [
-                self.do.update.eq(1), self.do.link.eq(line.waiting), self.do.tail.eq(line.tail),
-                self.do.hit.eq(line.state == LineState.PRESENT),
-                self.events.hit.eq(line.state == LineState.PRESENT),
-                self.events.merged.eq(line.state != LineState.PRESENT),
+                self.do.hit.eq(present),
+                self.do.merge.eq(~present & ~line.waiting), self.do.merged.eq(line.miss),
+                self.events.hit.eq(present), self.events.merged.eq(~present),
+                self.events.useful.eq(present & line.hinted),
+                self.events.late.eq(~present & line.hinted),
             ]
-            with m.If(line.waiting):
-                m.d.comb += self.next.head.eq(line.head)
 
     def _append(self, m):
         """The request becomes the last of the entry's list."""
         m.d.comb += [
-            self.do.append.eq(1), self.events.lookup.eq(1),
-            self.next.waiting.eq(1), self.next.head.eq(self.slot), self.next.tail.eq(self.slot),
+            self.do.append.eq(1), self.do.update.eq(1), self.events.lookup.eq(1),
+            self.do.link.eq(self.line.waiting), self.do.tail.eq(self.line.tail),
+            self.next.waiting.eq(1), self.next.tail.eq(self.slot), self.next.hinted.eq(0),
         ]
+        with m.If(~self.line.waiting):
+            m.d.comb += self.next.head.eq(self.slot)
 
     def _dirty_victim(self):
-        return (self.line.state == LineState.PRESENT) & self.line.dirty
+        return (self.state == LineState.PRESENT) & self.line.dirty
 
     def _start(self, m):
         """The victim leaves, the way is kept for the key, and the fetch is asked for."""
-        evicts = self.line.state == LineState.PRESENT
+        evicts = self.state == LineState.PRESENT
         m.d.comb += [
-            self.do.update.eq(1), self.do.start.eq(1),
+            self.do.update.eq(1), self.do.start.eq(1), self.do.forward.eq(self.room.writing),
             self.do.push.eq(self._dirty_victim()), self.do.read.eq(self._dirty_victim()),
-            self.next.state.eq(LineState.PENDING), self.next.dirty.eq(0),
-            self.next.locked.eq(0), self.next.waiting.eq(0),
+            self.do.phase.eq(~self.line.phase),
+            self.next.valid.eq(1), self.next.phase.eq(~self.line.phase), self.next.dirty.eq(0),
+            self.next.locked.eq(self.item.op == Operation.ACQUIRE),
+            self.next.hinted.eq(self.item.op == Operation.PREFETCH),
+            self.next.waiting.eq(0), self.next.miss.eq(self.room.miss),
             self.next.tag.eq(self.split.tag(self.item.key)),
             self.word_out.age.eq(self.filled),
-            self.events.evict.eq(evicts),
+            self.events.evict.eq(evicts), self.events.forward.eq(self.room.writing),
+            self.events.useless.eq(evicts & self.line.hinted),
         ]
 
     def _miss(self, m):
         room = self.room
-        with m.If(room.writing):
+        with m.If(room.writing & ~room.forward):
             self._park(m, Stall.WRITING)
         with m.Elif(~room.misses):
             self._park(m, Stall.MISSES)
@@ -309,18 +339,15 @@ class Decision(wiring.Component):
             self._park(m, Stall.WAYS)
         with m.Elif(self._dirty_victim() & ~room.write_buffer):
             self._park(m, Stall.WRITE_BUFFER)
-        with m.Elif(~room.slot):
-            self._park(m, Stall.SLOTS)
         with m.Else():
             self._start(m)
-            self._append(m)
-            m.d.comb += self.events.miss.eq(1)
+            m.d.comb += [self.events.lookup.eq(1), self.events.miss.eq(1)]
 
     def _flush(self, m):
         """First the write-back, then, tried again, the answer once the host has the entry."""
         line, room = self.line, self.room
         forget = self.item.op == Operation.INVALIDATE
-        busy = (line.state != LineState.PRESENT) | line.locked | line.waiting
+        busy = (self.state != LineState.PRESENT) | line.locked | line.waiting
         wait = self.found & ~room.flushing & line.dirty
 
         with m.If(self.found & ~room.flushing & busy):
@@ -331,7 +358,7 @@ class Decision(wiring.Component):
             with m.If(self.found & ~room.flushing):
                 m.d.comb += [self.do.update.eq(1), self.next.dirty.eq(0), self.do.changed.eq(1)]
                 with m.If(forget):
-                    m.d.comb += self.next.state.eq(LineState.EMPTY)
+                    m.d.comb += [self.next.valid.eq(0), self.events.useless.eq(line.hinted)]
             with m.If(wait | room.writing):
                 self._park(m, Stall.WRITING)
                 m.d.comb += [self.do.begin_flush.eq(1), self.do.push.eq(wait),

@@ -3,6 +3,7 @@
 from amaranth.hdl import unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
 
 KEY_BITS = 24
 TAG_BITS = 8
@@ -26,12 +27,16 @@ class CacheStatus(enum.Enum, shape=2):
 
 
 class CacheRequest(data.StructLayout):
-    """`data` and `mask` (one bit a byte) belong to COMMIT. `tag` comes back in the response."""
+    """`data` and `mask` (one bit a byte) belong to COMMIT. `tag` comes back in the response.
 
-    def __init__(self, entry_bytes: int):
+    `tenant` says whose ways a miss may take; it has no bits where there is one tenant.
+    """
+
+    def __init__(self, entry_bytes: int, tenants: int = 1):
         super().__init__({
             "op": Operation, "key": unsigned(KEY_BITS), "tag": unsigned(TAG_BITS),
             "data": unsigned(8 * entry_bytes), "mask": unsigned(entry_bytes),
+            "tenant": unsigned(ceil_log2(tenants)),
         })
         self.entry_bytes = entry_bytes
 
@@ -53,9 +58,9 @@ class CachePort(wiring.Signature):
     An acquired entry that failed (status not OK) is not locked and wants no commit.
     """
 
-    def __init__(self, entry_bytes: int):
+    def __init__(self, entry_bytes: int, tenants: int = 1):
         super().__init__({
-            "request": Out(stream.Signature(CacheRequest(entry_bytes))),
+            "request": Out(stream.Signature(CacheRequest(entry_bytes, tenants))),
             "response": In(stream.Signature(CacheResponse(entry_bytes))),
         })
         self.entry_bytes = entry_bytes

@@ -7,6 +7,8 @@ from rtl.context.interface import KEY_BITS
 
 
 class LineState(enum.Enum, shape=2):
+    """What a line and what is known of its fetch come to; see `LineLayout`."""
+
     EMPTY = 0
     PENDING = 1  # being fetched
     PRESENT = 2
@@ -14,14 +16,28 @@ class LineState(enum.Enum, shape=2):
 
 
 class LineLayout(data.StructLayout):
-    """One way of one set. The waiting requests are a linked list from `head` to `tail`."""
+    """One way of one set, as requests leave it; `Arrived` is how fills leave it.
 
-    def __init__(self, tag_bits: int, slot_bits: int):
+    Each miss flips `phase`, and its fill sets the `phase` of `Arrived` to the same: where the two
+    differ, the line is PENDING. So requests and fills write memories of their own, each one word
+    a cycle. The waiting requests are a linked list from `head` to `tail`; the request that started
+    the miss is not among them.
+    """
+
+    def __init__(self, tag_bits: int, slot_bits: int, miss_bits: int):
         super().__init__({
-            "state": LineState, "dirty": unsigned(1), "locked": unsigned(1),
+            "valid": unsigned(1), "phase": unsigned(1), "dirty": unsigned(1),
+            "locked": unsigned(1),  # from the miss of an ACQUIRE on, if it does not fail
+            "hinted": unsigned(1),  # brought in by a PREFETCH, and not used yet
             "waiting": unsigned(1), "tag": unsigned(tag_bits),
+            "miss": unsigned(miss_bits),  # while PENDING
             "head": unsigned(slot_bits), "tail": unsigned(slot_bits),
         })
+
+
+class Arrived(data.Struct):
+    phase: unsigned(1)
+    failed: unsigned(1)
 
 
 class SetLayout(data.StructLayout):

@@ -9,7 +9,10 @@ from rtl.context.queues import Stall
 
 
 class CacheEvents(data.Struct):
-    """Pulses of one cycle; `key` belongs to all but `evict` and `writeback`, which have `victim`.
+    """Pulses of one cycle, of one request and one fill.
+
+    `fill` and `fetch_error` are of `fill_key`, `evict` and `writeback` of `victim`, all else of
+    `key`, which is or comes into `way`.
 
     `lookup` is a LOOKUP or ACQUIRE of a key inside the table when it is first decided, and comes
     with exactly one of `hit` (the entry is here, perhaps locked), `miss` (a fetch is started for
@@ -21,6 +24,10 @@ class CacheEvents(data.Struct):
     miss: unsigned(1)
     merged: unsigned(1)
     prefetch: unsigned(1)  # a fetch is started by a hint
+    useful: unsigned(1)  # the first use of a prefetched entry
+    late: unsigned(1)  # that came before the entry did
+    useless: unsigned(5)  # prefetched entries forgotten unused, or not to be had
+    forward: unsigned(1)  # the miss has its entry from the write buffer
     fill: unsigned(1)
     fetch_error: unsigned(1)
     evict: unsigned(1)
@@ -30,7 +37,9 @@ class CacheEvents(data.Struct):
     stall: unsigned(1)
     reason: Stall
     key: unsigned(KEY_BITS)
+    way: unsigned(4)
     victim: unsigned(KEY_BITS)
+    fill_key: unsigned(KEY_BITS)
 
 
 class CacheCounters(data.Struct):
@@ -48,6 +57,13 @@ class CacheCounters(data.Struct):
     outstanding_max: unsigned(32)  # most fetches in flight at one time
     writeback_errors: unsigned(32)  # the host's memory refused a write-back
     stray_answers: unsigned(32)  # fetch answers that nothing waited for, dropped
+    forwards: unsigned(32)  # misses that had their entry from the write buffer
+    prefetches: unsigned(32)  # fetches started by a hint, each of which becomes one of:
+    prefetches_useful: unsigned(32)  # there when the entry was first used
+    prefetches_late: unsigned(32)  # under way when it was
+    prefetches_useless: unsigned(32)  # forgotten before it was, or not to be had
+    timeouts: unsigned(32)  # fetches never answered; they count as `fetch_errors` too
+    outstanding_sum: unsigned(32)  # fetches in flight, summed over the cycles
 
 
 class Counters(wiring.Component):
@@ -56,7 +72,7 @@ class Counters(wiring.Component):
     def __init__(self, misses: int):
         super().__init__({
             "events": In(CacheEvents), "in_flight": In(range(misses + 1)),
-            "writeback_error": In(1), "stray": In(1),
+            "writeback_error": In(1), "stray": In(1), "timed_out": In(1),
             "counters": Out(CacheCounters),
         })
 
@@ -68,10 +84,13 @@ class Counters(wiring.Component):
             "evictions": self.events.evict, "writebacks": self.events.writeback,
             "fetch_errors": self.events.fetch_error, "bad_keys": self.events.bad_key,
             "writeback_errors": self.writeback_error, "stray_answers": self.stray,
+            "forwards": self.events.forward, "prefetches": self.events.prefetch,
+            "prefetches_useful": self.events.useful, "prefetches_late": self.events.late,
+            "prefetches_useless": self.events.useless, "timeouts": self.timed_out,
+            "outstanding_sum": self.in_flight,
         }
-        for name, pulse in pulses.items():
-            with m.If(pulse):
-                m.d.sync += self.counters[name].eq(self.counters[name] + 1)
+        for name, amount in pulses.items():
+            m.d.sync += self.counters[name].eq(self.counters[name] + amount)
         with m.If(self.in_flight > self.counters.outstanding_max):
             m.d.sync += self.counters.outstanding_max.eq(self.in_flight)
         return m

@@ -24,7 +24,7 @@ class Policy:
     def used(self, m, age, way):
         return age
 
-    def _first_of(self, m, mask):
+    def first_of(self, m, mask):
         """Lowest way in `mask`."""
         way = Signal(self.way_bits)
         for number in reversed(range(self.ways)):
@@ -81,7 +81,7 @@ class Lru(Policy):
                 candidates[other] & (self._rank(age, other) > self._rank(age, way))
                 for other in range(self.ways)).any()
             for way in range(self.ways))
-        return self._first_of(m, oldest)
+        return self.first_of(m, oldest)
 
     def used(self, m, age, way):
         if not self.bits:
@@ -112,7 +112,7 @@ class Srrip(Policy):
         for value in (1, 2, 3):
             with m.If(by_value[value].any()):
                 m.d.comb += oldest.eq(by_value[value])
-        return self._first_of(m, oldest)
+        return self.first_of(m, oldest)
 
     def used(self, m, age, way):
         after = Signal(self.bits)
@@ -147,7 +147,7 @@ class Random(Policy):
         m.d.comb += later.eq(Cat(candidates[way] & (way >= start) for way in range(self.ways)))
         mask = Signal(self.ways)
         m.d.comb += mask.eq(Mux(later.any(), later, candidates))
-        return self._first_of(m, mask)
+        return self.first_of(m, mask)
 
 
 POLICIES = {"plru": TreePlru, "lru": Lru, "srrip": Srrip, "random": Random}

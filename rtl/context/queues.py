@@ -1,6 +1,6 @@
 """What each request port has of its own: requests to be tried again, and answers not yet taken."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
+from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import data, enum, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -28,8 +28,9 @@ class Stall(enum.Enum, shape=4):
 class ShortRequest(data.StructLayout):
     """A request without the commit's data, which never has to wait."""
 
-    def __init__(self):
-        super().__init__({"op": Operation, "key": unsigned(KEY_BITS), "tag": unsigned(TAG_BITS)})
+    def __init__(self, tenant_bits: int):
+        super().__init__({"op": Operation, "key": unsigned(KEY_BITS), "tag": unsigned(TAG_BITS),
+                          "tenant": unsigned(tenant_bits)})
 
 
 class RetryQueue(wiring.Component):
@@ -41,17 +42,18 @@ class RetryQueue(wiring.Component):
     ignored. After a rewind nothing is ready until `wake`.
     """
 
-    def __init__(self):
+    def __init__(self, tenant_bits: int = 0):
+        self.shape = ShortRequest(tenant_bits)
         super().__init__({
-            "push": In(1), "pushed": In(ShortRequest()), "count": Out(range(RETRY_DEPTH + 1)),
-            "ready": Out(1), "head": Out(ShortRequest()), "issue": In(1),
+            "push": In(1), "pushed": In(self.shape), "count": Out(range(RETRY_DEPTH + 1)),
+            "ready": Out(1), "head": Out(self.shape), "issue": In(1),
             "done": In(1), "rewind": In(1), "stale": Out(1), "wake": In(1),
             "reason": In(Stall), "blocked": Out(Stall),
         })
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.store = store = memory.Memory(shape=ShortRequest(), depth=RETRY_DEPTH, init=[])
+        m.submodules.store = store = memory.Memory(shape=self.shape, depth=RETRY_DEPTH, init=[])
         write, read = store.write_port(), store.read_port(domain="comb")
         put, get, trial = (Signal(range(RETRY_DEPTH), name=n) for n in ("put", "get", "trial"))
         untried = Signal(range(RETRY_DEPTH + 1))
@@ -94,36 +96,50 @@ class AnswerLayout(data.StructLayout):
 
 
 class AnswerQueue(wiring.Component):
-    """Answers of one port. `i` must not come when `level` is ANSWER_DEPTH; latency 0 when empty."""
+    """Answers of one port, from up to two sources a cycle; `i[0]` goes before `i[1]`.
+
+    With those of the cycle there must be no more than ANSWER_DEPTH. Latency 0 when empty.
+    """
 
     def __init__(self, entry_bytes: int):
         shape = CacheResponse(entry_bytes)
         super().__init__({
-            "valid": In(1), "answer": In(AnswerLayout()), "data": In(8 * entry_bytes),
+            "valid": In(1).array(2), "i": In(shape).array(2),
             "o": Out(stream.Signature(shape)), "level": Out(range(ANSWER_DEPTH + 1)),
         })
         self.shape = shape
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.store = store = memory.Memory(shape=self.shape, depth=ANSWER_DEPTH, init=[])
-        write, read = store.write_port(), store.read_port(domain="comb")
         put, get = Signal(range(ANSWER_DEPTH)), Signal(range(ANSWER_DEPTH))
         level = Signal.like(self.level)
-        now = Signal(self.shape)
+        first, kept = Signal(self.shape), Signal(self.shape)
+        both = self.valid[0] & self.valid[1]
         taken = self.o.valid & self.o.ready
         m.d.comb += [
-            now.as_value().eq(Cat(self.answer.as_value(), self.data)),
-            write.addr.eq(put), write.data.eq(now),
-            write.en.eq(self.valid & ~(taken & (level == 0))),
-            read.addr.eq(get),
+            first.eq(Mux(self.valid[0], self.i[0], self.i[1])),
             self.level.eq(level),
-            self.o.valid.eq(self.valid | (level != 0)),
-            self.o.payload.eq(Mux(level == 0, now, read.data)),
+            self.o.valid.eq(self.valid[0] | self.valid[1] | (level != 0)),
+            self.o.payload.eq(Mux(level == 0, first, kept)),
         ]
-        m.d.sync += level.eq(level + self.valid - taken)
-        with m.If(write.en):
-            m.d.sync += put.eq(put + 1)
-        with m.If(taken & (level != 0)):
-            m.d.sync += get.eq(get + 1)
+        # Two banks, for the even and the odd places. An answer that passes through takes a place
+        # too, so that the pointers need not know.
+        for number in range(2):
+            m.submodules[f"bank_{number}"] = bank = memory.Memory(
+                shape=self.shape, depth=ANSWER_DEPTH // 2, init=[])
+            write, read = bank.write_port(), bank.read_port(domain="comb")
+            here = put[0] == number  # the first answer's bank
+            m.d.comb += [
+                write.addr.eq((put + ~here)[1:]),
+                write.data.eq(Mux(here, first, self.i[1])),
+                write.en.eq(Mux(here, self.valid[0] | self.valid[1], both)),
+                read.addr.eq(get[1:]),
+            ]
+            with m.If(get[0] == number):
+                m.d.comb += kept.eq(read.data)
+        m.d.sync += [
+            put.eq(put + self.valid[0] + self.valid[1]),
+            get.eq(get + taken),
+            level.eq(level + self.valid[0] + self.valid[1] - taken),
+        ]
         return m

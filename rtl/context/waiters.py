@@ -1,6 +1,6 @@
 """Requests that wait for a fill or a lock, in one list an entry."""
 
-from amaranth.hdl import Module, Signal, unsigned
+from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -26,26 +26,27 @@ class Waiters(wiring.Component):
     """Lists of waiting requests. The entry's line holds the ends of its list.
 
     Each port has `slots` places of its own, so that no port can take another's. `append` stores
-    `waiter` in `slot[port]`, behind `tail` if `link`. `wake` queues the list that starts at
-    `woken`; `token` is the slot at the head of that queue and `waiter_out` its request, until
-    `next`. `after` follows `current` in its list; `free` returns `current`. All answers are in the
-    same cycle.
+    `waiter` in `slot[port]`, behind `tail` if `link`. `wake[n]` queues the list that starts at
+    `woken[n]`, 0 for requests and 1 for fills; `token` is the slot at the head of those queues
+    and `waiter_out` its request, until `next`. `after` follows `current` in its list; `free`
+    returns `current`. All answers are in the same cycle.
     """
 
-    def __init__(self, ports: int, slots: int):
+    def __init__(self, ports: int, slots: int, misses: int):
         self.index_bits = max(ceil_log2(slots), 1)
         bits = self.index_bits + ceil_log2(ports)
         super().__init__({
             "available": Out(ports), "slot": Out(bits).array(ports),
             "append": In(1), "port": In(range(ports)), "waiter": In(WaiterLayout()),
             "link": In(1), "tail": In(bits),
-            "wake": In(1), "woken": In(bits),
+            "wake": In(1).array(2), "woken": In(bits).array(2),
             "token_valid": Out(1), "token": Out(bits), "waiter_out": Out(WaiterLayout()),
             "next": In(1),
             "current": In(bits), "after": Out(bits), "free": In(1),
         })
         self.ports = ports
         self.slots = slots
+        self.misses = misses
         self.slot_bits = bits
 
     def elaborate(self, platform):
@@ -54,8 +55,9 @@ class Waiters(wiring.Component):
         m.submodules.store = store = memory.Memory(shape=WaiterLayout(), depth=depth, init=[])
         m.submodules.links = links = memory.Memory(
             shape=unsigned(self.slot_bits), depth=depth, init=[])
-        m.submodules.tokens = tokens = SyncFIFO(width=self.slot_bits,
-                                                depth=max(self.ports * self.slots, 2))
+        tokens = [SyncFIFO(width=self.slot_bits, depth=max(size, 2))
+                  for size in (self.ports * self.slots, self.misses)]
+        m.submodules.request_tokens, m.submodules.fill_tokens = tokens
         mine = Signal(self.slot_bits)
         for port in range(self.ports):
             m.submodules[f"free_{port}"] = free = FreeList(self.slots)
@@ -73,9 +75,12 @@ class Waiters(wiring.Component):
         m.d.comb += [
             write.addr.eq(mine), write.data.eq(self.waiter), write.en.eq(self.append),
             link.addr.eq(self.tail), link.data.eq(mine), link.en.eq(self.append & self.link),
-            tokens.w_data.eq(self.woken), tokens.w_en.eq(self.wake),
-            self.token_valid.eq(tokens.r_rdy), self.token.eq(tokens.r_data),
-            tokens.r_en.eq(self.next),
+            *(queue.w_data.eq(woken) for queue, woken in zip(tokens, self.woken, strict=True)),
+            *(queue.w_en.eq(wake) for queue, wake in zip(tokens, self.wake, strict=True)),
+            self.token_valid.eq(tokens[0].r_rdy | tokens[1].r_rdy),
+            self.token.eq(Mux(tokens[0].r_rdy, tokens[0].r_data, tokens[1].r_data)),
+            tokens[0].r_en.eq(self.next),
+            tokens[1].r_en.eq(self.next & ~tokens[0].r_rdy),
             read.addr.eq(self.token), self.waiter_out.eq(read.data),
             follow.addr.eq(self.current), self.after.eq(follow.data),
         ]

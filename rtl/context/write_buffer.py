@@ -14,7 +14,8 @@ class WriteBuffer(wiring.Component):
     """Up to `depth` entries, written in order, each kept until the host has it.
 
     `push` (only while `available`) takes the key; its data is `data` in the next cycle. `pending`
-    says whether `key` is still on its way. A write leaves 2 cycles after its data at the earliest;
+    says whether `key` is still on its way; with `peek` its newest data is `peeked` from the next
+    cycle on, until the next `peek`. A write leaves 2 cycles after its data at the earliest;
     one entry every ⌈entry / beat⌉ + 2 cycles. `ended` pulses with each `done`.
     """
 
@@ -24,6 +25,7 @@ class WriteBuffer(wiring.Component):
             "available": Out(1), "empty": Out(1),
             "push": In(1), "pushed": In(KEY_BITS), "data": In(8 * entry_bytes),
             "key": In(KEY_BITS), "pending": Out(1),
+            "peek": In(1), "peeked": Out(8 * entry_bytes),
             "writeback": Out(WriteClient(data_width)),
             "ended": Out(1), "failed": Out(1),
         })
@@ -36,16 +38,20 @@ class WriteBuffer(wiring.Component):
         m.submodules.store = store = memory.Memory(
             shape=unsigned(8 * self.entry_bytes), depth=max(self.depth, 2), init=[])
         write, read = store.write_port(), store.read_port()
+        newest = store.read_port(transparent_for=(write,))
         keys = [Signal(KEY_BITS, name=f"key_{i}") for i in range(self.depth)]
-        held = Signal(self.depth)
+        held, latest = Signal(self.depth), Signal(self.depth)  # latest: of those of the same key
         put, send, done = (Signal(range(self.depth), name=n) for n in ("put", "send", "done"))
         waiting = Signal(range(self.depth + 1))  # stored, not yet being sent
         storing = Signal()
+        found = Signal(self.depth)
         taken = Signal()
         m.d.comb += [
             self.available.eq(~held.all()),
             self.empty.eq(~held.any()),
-            self.pending.eq(Cat(held[i] & (keys[i] == self.key) for i in range(self.depth)).any()),
+            found.eq(Cat(held[i] & latest[i] & (keys[i] == self.key) for i in range(self.depth))),
+            self.pending.eq(found.any()),
+            newest.en.eq(self.peek), self.peeked.eq(newest.data),
             write.addr.eq(Mux(put == 0, self.depth - 1, put - 1)),
             write.data.eq(self.data),
             write.en.eq(storing),
@@ -59,8 +65,12 @@ class WriteBuffer(wiring.Component):
         with m.If(self.push):
             m.d.sync += [held.bit_select(put, 1).eq(1), put.eq(following(put, self.depth))]
         for number, key in enumerate(keys):
+            with m.If(found[number]):
+                m.d.comb += newest.addr.eq(number)
             with m.If(self.push & (put == number)):
-                m.d.sync += key.eq(self.pushed)
+                m.d.sync += [key.eq(self.pushed), latest[number].eq(1)]
+            with m.Elif(self.push & (key == self.pushed)):
+                m.d.sync += latest[number].eq(0)
         self._send(m, read, keys, waiting, send, taken)
         return m
 

@@ -1,0 +1,1 @@
+"""WHEN things happen: models that predict cycles, written from the documented pipelines."""
