@@ -116,10 +116,10 @@ def _beginning(scenario: Scenario, frames: int) -> Scenario:
 @pytest.mark.parametrize(("field", "mismatch"), [
     ("msn", "answer"), ("epsn", "context.epsn"), ("byte_len", "completion")])
 def test_a_wrong_field_in_the_rtl_is_reported(first, monkeypatch, field, mismatch):
-    from rtl.responder.answer import Acknowledge
+    from rtl.responder.answer import AnswerHeaders
     from rtl.responder.responder import Responder
 
-    def break_acknowledge(self, platform, right=Acknowledge.elaborate):
+    def break_acknowledge(self, platform, right=AnswerHeaders.elaborate):
         m = right(self, platform)
         m.d.comb += self.headers.aeth.msn.eq(self.msn + 1)
         return m
@@ -133,7 +133,7 @@ def test_a_wrong_field_in_the_rtl_is_reported(first, monkeypatch, field, mismatc
         m.d.comb += self.completion.p.cqe.byte_len.eq(0)
 
     if field == "msn":
-        monkeypatch.setattr(Acknowledge, "elaborate", break_acknowledge)
+        monkeypatch.setattr(AnswerHeaders, "elaborate", break_acknowledge)
     elif field == "epsn":
         monkeypatch.setattr(Responder, "_context_after", break_context)
     else:
