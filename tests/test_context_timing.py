@@ -62,7 +62,7 @@ def test_equal(name):
 
 def test_equal_in_every_stall():
     config = cache(sets=4, ways=2, misses=1, targets=1, write_buffer=1)
-    result = compare(config, Traffic(requests=500, fail=0.3, seed=1))
+    result = compare(config, Traffic(requests=500, fail=0.3, seed=1), width=512)
     assert all(result["events"][f"stall_{reason.value}"] for reason in Stall if reason)
 
 
@@ -111,7 +111,7 @@ def _every_geometry():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("config, number", _every_geometry())
+@pytest.mark.parametrize("config, number", list(_every_geometry()))
 def test_equal_everywhere(config, number):
     """50,000 requests to each of 20 geometries, on 1, 2 or 3 ports; about 10 minutes each."""
     keys = min(3 * config.sets * config.ways // 2 + 6, 128)
