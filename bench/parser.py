@@ -63,7 +63,7 @@ def _latencies(settings: Settings, seen: Observed, lengths: list[int]) -> list[R
 
 def _mixed(rng: random.Random, width: int, total: int) -> list[Frame]:
     """About `total` beats of frames of every magnitude."""
-    frames: list[Frame] = []
+    frames = [_send(rng, size) for size in (65, 500, 1500)]  # however few there are
     while total > 0:
         size = rng.choice((*SIZES, round(2 ** rng.uniform(6, 13.17))))
         frames.append(_send(rng, size) if size <= GREATEST_SEND
@@ -84,7 +84,7 @@ def _right(seen: Observed, stacks: int, sent: list[Frame]) -> bool:
     payloads = [payload for _, payload in sent if payload]
     return (len(seen.reports) == stacks + len(sent)
             and not any(report["error"] for report in seen.reports)
-            and seen.payload[-len(payloads):] == payloads
+            and seen.payload[len(seen.payload) - len(payloads):] == payloads != []
             and seen.host == [frame for frame, _ in sent if frame[12:14] == HOST_TYPE])
 
 

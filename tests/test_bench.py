@@ -59,12 +59,19 @@ def test_bound_of_a_packet(preset, length, cycles):
     assert _bound(load(preset), Frame(1, bytes(length))) == pytest.approx(cycles)
 
 
-@pytest.mark.parametrize("name", BENCHES)
+# Area runs nothing; what the context cache answers is judged elsewhere.
+WITHOUT_JUDGE = {"area", "context"}
+
+
+@pytest.mark.parametrize("name", [
+    name if name == "simulate" else pytest.param(name, marks=pytest.mark.slow) for name in BENCHES])
 def test_quick_run(name, tmp_path):
     path = tmp_path / "rows.json"
-    subprocess.run([sys.executable, "-m", "cli", "bench", name, "--quick", "--config", "tiny",
-                    "-q", "--json", path], cwd=ROOT, check=True)
+    done = subprocess.run([sys.executable, "-m", "cli", "bench", name, "--quick", "--config",
+                           "tiny", "-q", "--json", path], cwd=ROOT, check=False)
     rows = json.loads(path.read_text())
     assert all(set(row) == KEYS and row["bench"] == name for row in rows)
     agreed = [row["ok"] for row in rows if row["metric"] == "agreed"]
-    assert all(agreed) and bool(agreed) == (name != "area")  # which runs nothing
+    assert all(agreed) and bool(agreed) == (name not in WITHOUT_JUDGE)
+    missed = any(row["ok"] is False for row in rows)
+    assert done.returncode == int(missed)  # a target may be missed; docs and RESULTS.md say which
