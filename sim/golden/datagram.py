@@ -16,8 +16,8 @@ from sim.golden.layout import (
 from sim.golden.outcome import Outcome, dropped
 from sim.golden.tables import WORD, Tables
 from sim.wire.codec import ETHERNET_BYTES, Report, gid_bytes, ipv4_checksum
+from sim.wire.icrc import GRH_BYTES
 
-GRH_BYTES = 40  # of the receive buffer, before the payload
 IPV4_BYTES = 20
 
 

@@ -11,7 +11,7 @@ from sim.golden.outcome import Outcome
 from sim.workload import oddities
 from sim.workload.excused import Fork, after_fork, without
 from sim.workload.oddities import Answer, Cause
-from sim.workload.scenario import Scenario
+from sim.workload.scenario import Frame, Scenario
 
 Mismatch = dict[str, Any]
 
@@ -70,30 +70,31 @@ def _check(scenario: Scenario, outcomes: Sequence[Outcome],
 def _without_answer(scenario: Scenario, outcomes: Sequence[Outcome],
                     ) -> Iterator[tuple[str, Fork]]:
     """Where rxe does with a UC or UD queue pair what it should not: the first time on each."""
-    contexts: dict[int, QpContext] = {}
     found = set()
-    for frame, outcome in zip(scenario.frames, outcomes, strict=True):
-        if outcome.qpn is None:
-            continue
-        before = contexts.get(outcome.qpn) or _first_context(scenario, outcome.qpn)
+    for frame, outcome, qpn, before in _with_contexts(scenario, outcomes):
         oddity = oddities.OF_DROPS.get(outcome.reason or "")
-        if oddity is not None and outcome.qpn not in found:
-            found.add(outcome.qpn)
-            yield oddity, Fork(outcome.qpn, frame.number, before)
-        contexts[outcome.qpn] = QpContext(outcome.context)
+        if oddity is not None and qpn not in found:
+            found.add(qpn)
+            yield oddity, Fork(qpn, frame.number, before)
 
 
 def _our_answers(scenario: Scenario, outcomes: Sequence[Outcome]) -> list[Answer]:
-    contexts: dict[int, QpContext] = {}  # before the frame
     answers = []
-    for frame, outcome in zip(scenario.frames, outcomes, strict=True):
-        if outcome.qpn is None:
-            continue
-        before = contexts.get(outcome.qpn) or _first_context(scenario, outcome.qpn)
-        cause = Cause.of(frame, outcome.qpn, before)
+    for frame, outcome, qpn, before in _with_contexts(scenario, outcomes):
+        cause = Cause.of(frame, qpn, before)
         answers += [Answer.of(frame.number, data, cause) for data in outcome.frames]
-        contexts[outcome.qpn] = QpContext(outcome.context)
     return answers
+
+
+def _with_contexts(scenario: Scenario, outcomes: Sequence[Outcome],
+                   ) -> Iterator[tuple[Frame, Outcome, int, QpContext]]:
+    """Each frame that reached a QP, that QP's number, and its context before the frame."""
+    contexts: dict[int, QpContext] = {}
+    for frame, outcome in zip(scenario.frames, outcomes, strict=True):
+        qpn = outcome.qpn
+        if qpn is not None:
+            yield frame, outcome, qpn, contexts.get(qpn) or _first_context(scenario, qpn)
+            contexts[qpn] = QpContext(outcome.context)
 
 
 def _first_context(scenario: Scenario, qpn: int) -> QpContext:

@@ -2,13 +2,13 @@
 
 from collections import defaultdict
 
+from sim.golden.answer import PSN_SPACE
 from sim.golden.memory import PAGE, HostMemory
+from sim.golden.request import ATOMIC_BYTES
 from sim.wire import opcodes
 from sim.workload.traffic import Seen
 
-ATOMIC_BYTES = 8
 WRITES = range(opcodes.WRITE_FIRST, opcodes.WRITE_ONLY_IMM + 1)
-PSN_SPACE = 1 << 24
 
 
 class Contents:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from sim.golden.layout import QpContext, ReceiveWqe
 from sim.golden.memory import HostMemory
+from sim.golden.request import ATOMIC_BYTES
 from sim.wire.codec import parse
 from sim.workload.scenario import Range, Scenario
 
@@ -20,13 +21,15 @@ class Fork(NamedTuple):
 def after_fork(scenario: Scenario, fork: Fork) -> Iterator[Range]:
     """All that this QP's requests from the fork on may write."""
     for frame in scenario.frames:
+        if frame.number < fork.frame_number:
+            continue
         report = parse(frame.data)
-        if frame.number < fork.frame_number or (report.get("bth") or {}).get("dqpn") != fork.qpn:
+        if (report.get("bth") or {}).get("dqpn") != fork.qpn:
             continue
         for name in ("reth", "atomiceth"):
             if name in report:
                 start = report[name]["va"]
-                yield Range(start, start + report[name].get("length", 8))
+                yield Range(start, start + report[name].get("length", ATOMIC_BYTES))
     yield from _buffers(scenario.memory, fork.context)
     for post in scenario.posts:
         if post.qpn == fork.qpn:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from sim.golden.answer import PSN_SPACE
 from sim.golden.layout import Kind, MrAccess, QpAccess, QpContext, QpFlags, Service, State
 from sim.wire import opcodes
 from sim.wire.build import Packet
@@ -13,7 +14,6 @@ from sim.workload.host_setup import HostSetup, Receive
 
 OUR_MAC = bytes.fromhex("020000000001")
 REGION_BYTES = 16384
-PSN_SPACE = 1 << 24
 WORD = 1 << 32
 MAX_PAYLOAD = 4096
 LIMITED = 0x7FFF  # the default partition, limited member
