@@ -14,4 +14,5 @@ _SOURCE = b"".join(path.read_bytes() for path in sorted(_HERE.glob("*.py")))
 numba.config.CACHE_DIR = str(  # type: ignore[attr-defined]
     _HERE.parents[1] / ".cache" / "numba" / hashlib.sha256(_SOURCE).hexdigest()[:16])
 
-compiled = numba.njit(cache=True)
+# Inlined, since each function takes the whole model, and a call would copy it.
+compiled = numba.njit(cache=True, error_model="numpy", forceinline=True)

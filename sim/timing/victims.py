@@ -62,7 +62,7 @@ def fill(policy, age, way, clock):
 def _point_away(upper, way):
     node, low, size = 1, 0, len(upper)
     while size > 1:
-        size //= 2
+        size >>= 1
         up = way >= low + size
         upper[node] = not up
         node, low = 2 * node + up, low + size * up
@@ -94,7 +94,7 @@ def _first(may, age, oldest):
 def _pointed_at(may, upper):
     node, low, size = 1, 0, len(upper)
     while size > 1:
-        size //= 2
+        size >>= 1
         lower, higher = may[low:low + size].any(), may[low + size:low + 2 * size].any()
         up = upper[node] != 0 if lower and higher else higher
         node, low = 2 * node + up, low + size * up

@@ -1,0 +1,63 @@
+"""The compiled model of plain LOOKUPs is the whole model, cycle for cycle; and the hardware."""
+
+import numpy as np
+import pytest
+
+from rtl.config import CacheConfig
+from sim.timing import plain
+from sim.timing.trace import Trace, play, predict
+
+OUTCOMES = {plain.HIT: "hit", plain.MISS: "miss", plain.MERGED: "merged"}
+
+
+def compiled(cache, trace):
+    """(events by cycle, cycles of each request's transfers)"""
+    found = predict(cache, trace)
+    events = [(int(r["decided"]), OUTCOMES[int(r["outcome"])], int(r["key"]), int(r["way"]))
+              for r in found.ravel()]
+    events += [(int(r["decided"]), "evict", int(r["evicted"]))
+               for r in found.ravel() if r["evicted"] >= 0]
+    return sorted(events), [sorted(zip(row["taken"].tolist(), row["answered"].tolist(),
+                                       strict=True)) for row in found]
+
+
+def cycle_by_cycle(cache, trace):
+    events, taken = [], [[] for _ in range(trace.ports)]
+    times = [[] for _ in range(trace.ports)]
+    open_requests = [{} for _ in range(trace.ports)]
+    for now, out in play(cache, trace):
+        events += [(now, *event) for event in out.events
+                   if event[0] in ("hit", "miss", "merged", "evict")]
+        for port in range(trace.ports):
+            if out.answers[port]:
+                tag = out.answers[port].request.tag
+                times[port].append((open_requests[port].pop(tag), now))
+            if out.taken[port]:
+                open_requests[port][len(taken[port]) % 256] = now
+                taken[port].append(now)
+    return sorted(events), [sorted(row) for row in times]
+
+
+def random_case(seed):
+    rng = np.random.default_rng(seed)
+    policy = ["plru", "lru", "srrip", "random"][seed % 4]
+    ways = int(rng.choice([1, 2, 4, 8, 16] if policy == "plru" else [1, 2, 3, 5, 16]))
+    cache = CacheConfig(
+        sets=int(rng.choice([1, 2, 4, 16])), ways=ways, entry_bytes=64, policy=policy,
+        misses=int(rng.choice([1, 2, 5, 32])), targets=int(rng.choice([1, 2, 8])),
+        index=("modulo", "hash")[seed // 4 % 2], tenants=(1, 2)[seed % 3 == 0])
+    ports, count = 1 + seed % 3, 400
+    spread = int(rng.choice([2, cache.sets * ways, 3 * cache.sets * ways + 2]))
+    keys = rng.integers(0, 1 << 20, spread)[rng.integers(0, spread, (ports, count))]
+    return cache, Trace(
+        keys=keys, tenants=rng.integers(0, 2, keys.shape), beats=int(rng.choice([1, 2, 4])),
+        tenant_ways=(1, (1 << ways) - 1) if cache.tenants == 2 else (),
+        latency=rng.integers(1, int(rng.choice([3, 20, 150])), 97).tolist(),
+        window=int(rng.choice([1, 3, 8, 40])), gap=int(rng.choice([0, 0, 5])))
+
+
+@pytest.mark.parametrize("seed", range(48))
+def test_equal_to_the_whole_model(seed):
+    """Way, outcome and eviction in the same cycle, and every transfer at every port."""
+    cache, trace = random_case(seed)
+    assert compiled(cache, trace) == cycle_by_cycle(cache, trace)
