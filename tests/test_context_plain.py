@@ -1,10 +1,16 @@
-"""The compiled model of plain LOOKUPs is the whole model, cycle for cycle; and the hardware."""
+"""The compiled model of plain LOOKUPs is the whole model, cycle for cycle.
+
+The whole model is the hardware's equal (test_context_timing.py); test_context_oracles.py holds the
+compiled one against the hardware, too."""
+
+import dataclasses
 
 import numpy as np
 import pytest
 
 from rtl.config import CacheConfig
 from sim.timing import plain
+from sim.timing.interface import Stall
 from sim.timing.trace import Trace, play, predict
 
 OUTCOMES = {plain.HIT: "hit", plain.MISS: "miss", plain.MERGED: "merged"}
@@ -61,3 +67,18 @@ def test_equal_to_the_whole_model(seed):
     """Way, outcome and eviction in the same cycle, and every transfer at every port."""
     cache, trace = random_case(seed)
     assert compiled(cache, trace) == cycle_by_cycle(cache, trace)
+
+
+def test_cases_have_every_stall():
+    """Of those that plain lookups can meet."""
+    found = set()
+    for seed in range(12):
+        for _, out in play(*random_case(seed)):
+            found |= {event[1] for event in out.events if event[0] == "stall"}
+    assert found == {Stall.ORDER, Stall.MISSES, Stall.WAYS, Stall.SLOTS}
+
+
+def test_a_change_of_one_cycle_is_seen():
+    cache, trace = random_case(1)
+    slower = dataclasses.replace(trace, latency=[n + 1 for n in trace.latency])
+    assert compiled(cache, slower) != cycle_by_cycle(cache, trace)

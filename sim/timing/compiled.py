@@ -11,7 +11,7 @@ import numba
 
 _HERE = Path(__file__).resolve().parent
 _SOURCE = b"".join(path.read_bytes() for path in sorted(_HERE.glob("*.py")))
-numba.config.CACHE_DIR = str(  # type: ignore[attr-defined]
+numba.config.CACHE_DIR = str(
     _HERE.parents[1] / ".cache" / "numba" / hashlib.sha256(_SOURCE).hexdigest()[:16])
 
 # Inlined, since each function takes the whole model, and a call would copy it.

@@ -1,7 +1,7 @@
 """Belady's optimum: the most hits that any replacement can have, known only afterwards.
 
-It evicts the entry that is asked for again last (L. Belady, IBM Systems Journal 5(2), 1966). Like the
-cache it installs each entry that it fetches; it has no misses that overlap.
+It evicts the entry that is asked for again last (L. Belady, IBM Systems Journal 5(2), 1966). Like
+the cache it installs each entry that it fetches; it has no misses that overlap.
 """
 
 import numpy as np
