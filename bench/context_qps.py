@@ -24,7 +24,8 @@ PATTERNS = ("uniform", "cyclic", "zipf")
 EXPONENT = 0.99  # of Zipf's law, as in YCSB
 LATENCIES_NS = (500, 1000)
 WINDOW = 256  # open requests: as many as a port has tags
-IN_HARDWARE = (("uniform", 256), ("uniform", 4096), ("cyclic", 4096), ("zipf", 65536))
+IN_HARDWARE = (("uniform", 1), ("uniform", 256), ("uniform", 4096), ("cyclic", 4096),
+               ("zipf", 65536))
 THEIRS = jingzhao.JingZhaoLike()
 
 
