@@ -22,25 +22,6 @@ def _seen(pins: Pins, i: Inputs) -> Outputs:
     return out
 
 
-class Record:
-    """[taken, answered, hit] of each request. A tag comes again after 256 requests of its port."""
-
-    def __init__(self, trace: Trace):
-        self.requests = [[] for _ in range(trace.ports)]
-        self.open = [{} for _ in range(trace.ports)]
-
-    def cycle(self, now: int, out: Outputs):
-        for port, answer in enumerate(out.answers):
-            if answer:
-                number = self.open[port].pop(answer.request.tag)
-                assert answer.status == 0
-                self.requests[port][number][1:] = now, int(answer.hit)
-            if out.taken[port]:
-                number = len(self.requests[port])
-                self.open[port][number % 256] = number
-                self.requests[port].append([now, 0, 0])
-
-
 @cocotb.test(timeout_time=200, timeout_unit="ms")
 async def play(dut):
     job = read_job()
@@ -49,7 +30,7 @@ async def play(dut):
         if fields[name] is not None:
             fields[name] = np.array(fields[name])
     trace = Trace(**fields)
-    world, record = TraceWorld(trace), Record(trace)
+    world = TraceWorld(trace)
     pins = Pins(dut, job, CacheConfig(**job["cache"]))
     Clock(dut.clk, 10, unit="ns").start(start_high=False)
     dut.rst.value = 1
@@ -64,7 +45,6 @@ async def play(dut):
         pins.drive(i)
         await RisingEdge(dut.clk)
         out = _seen(pins, i)
-        record.cycle(now, out)
         world.settle(now, i, out)
         now += 1
-    write_result({"requests": record.requests})
+    write_result({"requests": world.times})

@@ -11,37 +11,27 @@ import pytest
 from rtl.config import CacheConfig
 from sim.timing import plain
 from sim.timing.interface import Stall
-from sim.timing.trace import Trace, play, predict
+from sim.timing.trace import Trace, TraceWorld, play, predict
 
 OUTCOMES = {plain.HIT: "hit", plain.MISS: "miss", plain.MERGED: "merged"}
 
 
 def compiled(cache, trace):
-    """(events by cycle, cycles of each request's transfers)"""
+    """(events by cycle; [taken, answered, hit] of each request of each port)"""
     found = predict(cache, trace)
     events = [(int(r["decided"]), OUTCOMES[int(r["outcome"])], int(r["key"]), int(r["way"]))
               for r in found.ravel()]
     events += [(int(r["decided"]), "evict", int(r["evicted"]))
                for r in found.ravel() if r["evicted"] >= 0]
-    return sorted(events), [sorted(zip(row["taken"].tolist(), row["answered"].tolist(),
-                                       strict=True)) for row in found]
+    hits = found["outcome"] == plain.HIT
+    return sorted(events), np.stack([found["taken"], found["answered"], hits], axis=2).tolist()
 
 
 def cycle_by_cycle(cache, trace):
-    events, taken = [], [[] for _ in range(trace.ports)]
-    times = [[] for _ in range(trace.ports)]
-    open_requests = [{} for _ in range(trace.ports)]
-    for now, out in play(cache, trace):
-        events += [(now, *event) for event in out.events
-                   if event[0] in ("hit", "miss", "merged", "evict")]
-        for port in range(trace.ports):
-            if out.answers[port]:
-                tag = out.answers[port].request.tag
-                times[port].append((open_requests[port].pop(tag), now))
-            if out.taken[port]:
-                open_requests[port][len(taken[port]) % 256] = now
-                taken[port].append(now)
-    return sorted(events), [sorted(row) for row in times]
+    world = TraceWorld(trace)
+    events = [(now, *event) for now, out in play(cache, world) for event in out.events
+              if event[0] in ("hit", "miss", "merged", "evict")]
+    return sorted(events), world.times
 
 
 def random_case(seed):
@@ -59,7 +49,7 @@ def random_case(seed):
         keys=keys, tenants=rng.integers(0, 2, keys.shape), beats=int(rng.choice([1, 2, 4])),
         tenant_ways=(1, (1 << ways) - 1) if cache.tenants == 2 else (),
         latency=rng.integers(1, int(rng.choice([3, 20, 150])), 97).tolist(),
-        window=int(rng.choice([1, 3, 8, 40])), gap=int(rng.choice([0, 0, 5])))
+        window=int(rng.choice([1, 3, 8, 40, 256])), gap=int(rng.choice([0, 0, 5])))
 
 
 @pytest.mark.parametrize("seed", range(48))
@@ -73,7 +63,8 @@ def test_cases_have_every_stall():
     """Of those that plain lookups can meet."""
     found = set()
     for seed in range(12):
-        for _, out in play(*random_case(seed)):
+        cache, trace = random_case(seed)
+        for _, out in play(cache, TraceWorld(trace)):
             found |= {event[1] for event in out.events if event[0] == "stall"}
     assert found == {Stall.ORDER, Stall.MISSES, Stall.WAYS, Stall.SLOTS}
 

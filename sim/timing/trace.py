@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from sim.timing import plain, victims
 from sim.timing.context_cache import WAITERS_MAX, ContextCache
-from sim.timing.interface import LOOKUP, Beat, Inputs, Outputs, Request
+from sim.timing.interface import LOOKUP, Answer, Beat, Inputs, Outputs, Request, Status
 from sim.timing.parts import AHEAD
 
 Keys = NDArray[np.int64]
+TAGS = 256  # of a port
 
 
 class Geometry(Protocol):
@@ -110,19 +111,40 @@ def predict(cache: Geometry, trace: Trace) -> Any:
 
 
 class _Client:
-    def __init__(self, trace: Trace, port: int):
-        self.trace = trace
-        self.requests = deque(
-            Request(port, LOOKUP, int(key), n % 256, self._tenant(port, n))
-            for n, key in enumerate(trace.keys[port]))
-        self.open = self.again = 0
+    """Notes when each request is taken and answered, and whether it hit."""
 
-    def _tenant(self, port: int, n: int) -> int:
-        return 0 if self.trace.tenants is None else int(self.trace.tenants[port, n])
+    def __init__(self, trace: Trace, port: int):
+        assert trace.window <= TAGS, f"a port has {TAGS} tags"
+        self.trace = trace
+        self.port = port
+        self.times: list[list[int]] = []  # taken, answered, hit
+        self.tags = deque(range(TAGS))
+        self.open: dict[int, int] = {}  # tag → number of the request
+        self.again = 0
 
     def offer(self, now: int) -> Request | None:
-        rests = self.open >= self.trace.window or now < self.again
-        return self.requests[0] if self.requests and not rests else None
+        number = len(self.times)
+        if (number == self.trace.keys.shape[1] or len(self.open) >= self.trace.window
+                or now < self.again):
+            return None
+        tenants = self.trace.tenants
+        return Request(self.port, LOOKUP, int(self.trace.keys[self.port, number]), self.tags[0],
+                       0 if tenants is None else int(tenants[self.port, number]))
+
+    def settle(self, now: int, taken: bool, answer: Answer | None) -> None:
+        if taken:
+            self.open[self.tags.popleft()] = len(self.times)
+            self.times.append([now, 0, 0])
+        if answer:
+            tag = answer.request.tag
+            assert answer.status == Status.OK
+            self.times[self.open.pop(tag)][1:] = now, int(answer.hit)
+            self.tags.append(tag)
+            self.again = now + 1 + self.trace.gap
+
+    @property
+    def quiet(self) -> bool:
+        return len(self.times) == self.trace.keys.shape[1] and not self.open
 
 
 class TraceWorld:
@@ -144,12 +166,7 @@ class TraceWorld:
 
     def settle(self, now: int, i: Inputs, out: Outputs) -> None:
         for client, taken, answer in zip(self.clients, out.taken, out.answers, strict=True):
-            if taken:
-                client.requests.popleft()
-                client.open += 1
-            if answer:
-                client.open -= 1
-                client.again = now + 1 + self.trace.gap
+            client.settle(now, taken, answer)
         self.left -= out.beat_taken
         if out.fetch:
             latency = self.trace.latency[self.fetches % len(self.trace.latency)]
@@ -158,14 +175,20 @@ class TraceWorld:
 
     @property
     def quiet(self) -> bool:
-        return not any(client.requests or client.open for client in self.clients)
+        return all(client.quiet for client in self.clients)
+
+    @property
+    def times(self) -> list[list[list[int]]]:
+        """[taken, answered, hit] of each request of each port."""
+        return [client.times for client in self.clients]
 
 
-def play(cache: Any, trace: Trace, *, log_entries: int = 24) -> Iterator[tuple[int, Outputs]]:
-    """Each cycle's outputs of the whole model, cycle by cycle."""
+def play(cache: Any, world: TraceWorld, *, log_entries: int = 24
+         ) -> Iterator[tuple[int, Outputs]]:
+    """Each cycle's outputs of the whole model; `world.times` has its answers at the end."""
+    trace = world.trace
     model = ContextCache(cache, trace.ports, beats=trace.beats, log_entries=log_entries,
                          tenant_ways=trace.tenant_ways)
-    world = TraceWorld(trace)
     while not world.quiet:
         now, i = model.now, world.drive(model.now)
         out = model.step(i)
