@@ -1,9 +1,11 @@
 """The DMA engine against the host agent."""
 
+import inspect
+
 import pytest
 
 from rtl.config import load, override
-from rtl.dma import Dma
+from rtl.dma import Dma, read, split, write
 from rtl.verilog import to_verilog
 from tb.build import simulate
 
@@ -12,10 +14,13 @@ WRITERS = 3
 
 
 def bench(test, preset, settings=(), *, writers=WRITERS, ordered=ORDERED, simulator="verilator",
-          seed=1, **job):
-    """Build the engine of a configuration and run one test of the bench on it."""
+          seed=1, variant="", **job):
+    """Build the engine of a configuration and run one test of the bench on it.
+
+    `variant` names an engine that was changed on purpose.
+    """
     config = override(load(preset), list(settings))
-    key = (repr(config), writers, ordered)
+    key = (repr(config), writers, ordered, variant)
     job = {"preset": preset, "settings": list(settings), "writers": writers,
            "readers": len(ordered), "ordered": ordered, **job}
     return simulate(
@@ -69,12 +74,8 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("name", MUTANTS)
-def test_broken_splitter_is_caught(name, monkeypatch):
-    """The bench fails on an engine whose splitter is wrong on purpose."""
-    import inspect
-
-    from rtl.dma import read, split, write
+def broken_splitter(name, monkeypatch, **job):
+    """Run the random test on an engine whose splitter is wrong on purpose."""
     old, new = MUTANTS[name]
     source = inspect.getsource(split)
     assert old in source
@@ -82,13 +83,13 @@ def test_broken_splitter_is_caught(name, monkeypatch):
     exec(compile(source.replace(old, new), "mutant", "exec"), space)
     for module in (read, write):
         monkeypatch.setattr(module, "Splitter", space["Splitter"])
-    config = load("tiny")
-    job = {"preset": "tiny", "settings": [], "writers": WRITERS, "readers": len(ORDERED),
-           "ordered": ORDERED, "count": 60, "longest": 600}
+    bench("random_traffic", "tiny", variant=name, count=60, longest=600, **job)
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_broken_splitter_is_caught(name, monkeypatch):
     with pytest.raises(AssertionError, match="random_traffic"):
-        simulate("dma", (name, repr(config)),
-                 lambda: to_verilog(Dma(config, WRITERS, len(ORDERED), ORDERED), "dma"),
-                 "tb.dma_tb", job=job, testcase="random_traffic")
+        broken_splitter(name, monkeypatch)
 
 
 @pytest.mark.parametrize("settings", (
