@@ -356,9 +356,9 @@ class HostAgent:
             at = start = stop
         return answer
 
-    def send(self, completion: Completion) -> None:
-        """Send a completion nobody asked for."""
-        self._answers.append(deque([completion]))
+    def send(self, *completions: Completion) -> None:
+        """Send completions that no service makes, one after the other."""
+        self._answers.append(deque(completions))
 
     def forget(self, tag: int) -> None:
         """The read of `tag` will not be answered any more; the NIC may use the tag again."""
