@@ -183,8 +183,9 @@ async def bus_master(dut):
     bench.more_agents.append(BusMaster(bench))
     result = bench.result(await bench.finish(quiet=100))
     counters = result["counters"]
-    for client in [*bench.writers, *bench.readers]:
-        assert client.statuses[OK] and client.statuses[REFUSED], "each must meet both"
+    met = [client.statuses for client in bench.writers] \
+        + [client.statuses for client in bench.readers]
+    assert all(each[OK] and each[REFUSED] for each in met), "each must meet both"
     assert counters["blocked"] > 0
     assert counters["refused"] > 0
     assert not counters["timeout"] and not counters["unexpected"] and not counters["poisoned"]

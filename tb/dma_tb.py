@@ -20,7 +20,7 @@ from tb.ports import Sink, Source, beats, reset, run
 
 OK, REFUSED, POISONED, TIMEOUT = range(4)
 REQUESTER = 0x0107
-REGION = 1 << 20  # bytes of host memory that one writer may touch
+REGION = 1 << 22  # bytes of host memory that one writer may touch
 SOURCE = 1 << 40  # where the readers read
 
 
@@ -265,7 +265,7 @@ def write_jobs(bench: Bench, index: int, count: int, longest: int) -> list[Job]:
     jobs = []
     for i in range(count):
         length = random_length(rng, longest)
-        address = random_address(rng, base, REGION // 2)
+        address = random_address(rng, base, REGION // 8)
         jobs.append(Job(address, length, i % 1024, rng.randbytes(length)))
     return jobs
 
@@ -334,38 +334,3 @@ async def places(dut):
     bench.add_reader(jobs(SOURCE))
     await bench.start(latency=(1, 60), out_of_order=True, split=True)
     write_result(bench.result(await bench.finish(limit=4_000_000)))
-
-
-@cocotb.test(timeout_time=20, timeout_unit="ms")
-async def write_rate(dut):
-    """Bulk payload of one writer: beats sent over cycles taken."""
-    job = read_job()
-    bench = Bench(dut, job)
-    length, skew = job["length"], job["skew"]
-    jobs = [Job(REGION + i * (length + 4096) // 4096 * 4096 + skew, length, i,
-                bench.rng.randbytes(length)) for i in range(job["count"])]
-    bench.add_writer(jobs)
-    host = await bench.start()
-    host.requests = deque()
-    await bench.finish(quiet=0)
-    first, last = host.requests[0].cycle, host.requests[-1].cycle
-    result = bench.result(last - first + -(-host.requests[0].length // host.lanes))
-    write_result(result)
-
-
-@cocotb.test(timeout_time=20, timeout_unit="ms")
-async def read_rate(dut):
-    """Reads of MRRS bytes each at a fixed latency: bytes delivered over cycles, after warm-up."""
-    job = read_job()
-    bench = Bench(dut, job)
-    bench.fill(SOURCE, 1 << 16)
-    mrrs = bench.config.dma.mrrs
-    jobs = [Job(SOURCE + i % 64 * mrrs, mrrs, i % 1024) for i in range(job["count"])]
-    reader = bench.add_reader(jobs)
-    await bench.start(latency=job["latency"])
-    await bench.finish(quiet=0)
-    cycles = [cycle for cycle, _ in reader.response.items]
-    skip = len(cycles) // 4
-    result = bench.result(cycles[-1] - cycles[skip])
-    result["beats"] = len(cycles) - 1 - skip
-    write_result(result)
