@@ -11,13 +11,11 @@ import numpy as np
 
 from bench.row import Row, Settings, make_row
 from rtl.config import CacheConfig, NicConfig
-from rtl.context import ContextCache
-from rtl.verilog import to_verilog
 from sim.timing import jingzhao
 from sim.timing.oracles import zipf
 from sim.timing.plain import HIT
 from sim.timing.trace import Keys, Trace, predict
-from tb.build import simulate
+from tb.context_trace_run import hardware, predicted
 
 QPS = tuple(4 ** n for n in range(9))  # 1 … 64 K
 PATTERNS = ("uniform", "cyclic", "zipf")
@@ -70,17 +68,8 @@ def _equal_in_hardware(settings: Settings, keys: Keys, latency_ns: float) -> flo
     """Share of the lookups that the hardware takes and answers in the model's cycles."""
     config, cache = settings.config, settings.config.context
     trace = _trace(config, keys, round(latency_ns * config.clock_mhz / 1000))
-    job = {"cache": dataclasses.asdict(cache), "ports": 1, "width": config.data_width,
-           "log_entries": 24,
-           "trace": dataclasses.asdict(trace) | {"keys": trace.keys.tolist()}}
-    played = np.array(simulate(
-        "context_cache", (dataclasses.asdict(cache), config.data_width, 1),
-        lambda: to_verilog(ContextCache(cache, config.data_width, 1), "context_cache"),
-        "tb.context_trace_tb", settings.simulator, job=job, seed=settings.seed)["requests"][0])
-    found = predict(cache, trace)[0]
-    same = ((played[:, 0] == found["taken"]) & (played[:, 1] == found["answered"])
-            & (played[:, 2] == (found["outcome"] == HIT)))
-    return float(same.mean())
+    played = hardware(cache, trace, config.data_width, settings.simulator, settings.seed)
+    return float((played == predicted(predict(cache, trace))).all(axis=2).mean())
 
 
 def context_qps(settings: Settings) -> list[Row]:

@@ -2,14 +2,13 @@
 
 import cocotb
 import numpy as np
-from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 
 from rtl.config import CacheConfig
 from sim.timing.interface import Answer, Inputs, Outputs, Request
 from sim.timing.trace import Trace, TraceWorld
 from tb.build import read_job, write_result
-from tb.context_timing_tb import BASE, Pins
+from tb.context_timing_tb import Pins
 
 
 def _seen(pins: Pins, i: Inputs) -> Outputs:
@@ -32,13 +31,7 @@ async def play(dut):
     trace = Trace(**fields)
     world = TraceWorld(trace)
     pins = Pins(dut, job, CacheConfig(**job["cache"]))
-    Clock(dut.clk, 10, unit="ns").start(start_high=False)
-    dut.rst.value = 1
-    dut.host_table.value = BASE | job["log_entries"] << 64
-    pins.drive(Inputs([None] * trace.ports, [False] * trace.ports, None, False, False, False))
-    for _ in range(3):
-        await RisingEdge(dut.clk)
-    dut.rst.value = 0
+    await pins.reset(job["log_entries"])
     now = 0
     while not world.quiet:
         i = world.drive(now)

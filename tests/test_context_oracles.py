@@ -4,19 +4,15 @@ The hardware takes the same requests as the model, and its cycles must be the mo
 oracles say of the model's answers they say of its own.
 """
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 from rtl.config import CacheConfig
-from rtl.context import ContextCache
-from rtl.verilog import to_verilog
 from sim.timing import plain
 from sim.timing.optimum import belady
 from sim.timing.oracles import che, cyclic_random, hashed_sets, stack_distances, zipf
 from sim.timing.trace import AnyCache, Trace, predict
-from tb.build import simulate
+from tb.context_trace_run import hardware, predicted
 
 POLICIES = ("lru", "plru", "srrip", "random")
 
@@ -146,23 +142,11 @@ def test_iommu_of_pcie_bench(kilobytes, clock_ns):
         IOMMU[kilobytes], rel=0.02)
 
 
-def hardware(cache, trace, simulator, width):
-    """[taken, answered, hit] of each request of each port, as the hardware has it."""
-    job = {"cache": dataclasses.asdict(cache), "ports": trace.ports, "width": width,
-           "log_entries": 24,
-           "trace": dataclasses.asdict(trace) | {"keys": trace.keys.tolist()}}
-    return np.array(simulate(
-        "context_cache", (dataclasses.asdict(cache), width, trace.ports),
-        lambda: to_verilog(ContextCache(cache, width, trace.ports), "context_cache"),
-        "tb.context_trace_tb", simulator, job=job)["requests"])
-
-
 def equal_in_hardware(cache, keys, simulator="verilator", width=512, **fields):
     """What the model says of the trace, the hardware having done just that."""
     trace = Trace(keys=np.array(keys), **fields)
     found = predict(cache, trace)
-    want = np.stack([found["taken"], found["answered"], found["outcome"] == plain.HIT], axis=2)
-    assert (want == hardware(cache, trace, simulator, width)).all()
+    assert (predicted(found) == hardware(cache, trace, width, simulator)).all()
     return found
 
 

@@ -2,9 +2,9 @@
 
 256 sets of 2 ways, LRU. A lookup every 3rd cycle, a hit after 6. A miss takes the memory's latency
 and 11 cycles; misses are answered in order, one every 7 cycles, and 30 are outstanding. Nothing is
-merged: each request that misses fetches for itself. Hits pass misses; a miss that finds no room
-holds up what comes after it. The figures were measured in simulation of
-github.com/ETH-PLUS/Jingzhao, d282ecfd.
+merged: each request that misses fetches for itself. Hits pass misses. These figures were measured
+in simulation of github.com/ETH-PLUS/Jingzhao, d282ecfd. Assumed, not measured: a miss that finds
+no room holds up what comes after it.
 """
 
 from dataclasses import dataclass

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.timing.compiled import compiled
+from sim.timing.context_cache import ANSWER_DEPTH
+from sim.timing.parts import RETRY_DEPTH
 from sim.timing.victims import fill, set_of, use, victim
 
 Array = NDArray[Any]
@@ -18,8 +20,6 @@ EMPTY, PENDING, PRESENT = range(3)
 FRESH, RETRY, REPLAY = range(3)
 NONE, ORDER, MISSES, WAYS, SLOTS = range(5)  # why a request is parked
 HIT, MISS, MERGED = range(3)
-ANSWER_DEPTH = 4
-RETRY_DEPTH = 8
 
 LINE = np.dtype([("state", "i1"), ("key", "i8"), ("head", "i8"), ("tail", "i8")])
 REQUEST = np.dtype([

@@ -9,35 +9,19 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rtl.config import CacheConfig
 from sim.timing import plain, victims
 from sim.timing.context_cache import WAITERS_MAX, ContextCache
 from sim.timing.interface import LOOKUP, Answer, Beat, Inputs, Outputs, Request, Status
-from sim.timing.parts import AHEAD
+from sim.timing.parts import AHEAD, RETRY_DEPTH
 
 Keys = NDArray[np.int64]
 TAGS = 256  # of a port
-
-
-class Geometry(Protocol):
-    """What counts for timing; `rtl.config.CacheConfig` has it."""
-
-    @property
-    def sets(self) -> int: ...
-    @property
-    def ways(self) -> int: ...
-    @property
-    def misses(self) -> int: ...
-    @property
-    def targets(self) -> int: ...
-    @property
-    def policy(self) -> str: ...
-    @property
-    def index(self) -> str: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +34,9 @@ class AnyCache:
     targets: int = 4
     policy: Literal["plru", "lru", "srrip", "random"] = "plru"
     index: Literal["modulo", "hash"] = "modulo"
+
+
+Geometry = CacheConfig | AnyCache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +83,7 @@ def predict(cache: Geometry, trace: Trace) -> Any:
     state["item"] = state["arrived"] = -1
     state["free"] = cache.misses + AHEAD
     queues = 2 * trace.ports + 3
-    longest = max(slots * trace.ports, cache.misses + AHEAD, plain.RETRY_DEPTH)
+    longest = max(slots * trace.ports, cache.misses + AHEAD, RETRY_DEPTH)
     model = plain.Model(
         lines, victims.new_ages(cache.policy, cache.sets, cache.ways), _requests(trace),
         _ports(trace, slots), state,

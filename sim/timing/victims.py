@@ -4,7 +4,6 @@
 a node, of SRRIP an interval a way.
 """
 
-
 import numpy as np
 from numpy.typing import NDArray
 
