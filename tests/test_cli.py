@@ -296,11 +296,14 @@ def wait_for(what, seconds: float = 60) -> bool:
     (signal.SIGINT, 4), (signal.SIGTERM, 4),  # while it compiles: make, shell, g++
 ])
 def test_interruption_leaves_no_process_behind(number, processes, tmp_path):
-    """Only the program itself gets the signal, as from `kill`; its children must go with it."""
+    """Only the program itself gets the signal, as from `kill`; its children must go with it.
+
+    A shell lets what it runs in the background ignore SIGINT, and so all that is started there.
+    """
     program = subprocess.Popen(
         [*COMMAND, "parse", FIRST, "--config", "tiny"], start_new_session=True,
         env=environment(RNIC_CACHE=str(tmp_path)), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True)
+        text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     try:
         assert wait_for(lambda: len(session(program.pid)) >= processes)
         program.send_signal(number)
