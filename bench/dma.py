@@ -19,7 +19,7 @@ SKEWS = (0, 1, 37)
 LATENCIES = (200, 400, 1000)
 SMALL = 64
 OPERATIONS = 300
-TAXI = {"cycles/s": 7226, "cycles": 18.7}  # its 512-bit DMA read bench (docs/dma.md)
+TAXI = {"cycles/s": 7226, "cycles": 18.7}  # its 512-bit DMA read bench, on 2 cores
 
 
 def dma(settings: Settings) -> list[Row]:
