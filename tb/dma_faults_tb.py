@@ -15,7 +15,7 @@ from tb.dma_tb import (
     TIMEOUT,
     Bench,
     Job,
-    random_length,
+    page_jobs,
     read_jobs,
     write_jobs,
 )
@@ -165,14 +165,11 @@ async def bus_master(dut):
     """Requests end REFUSED while the host forbids bus mastering, and work again afterwards."""
     job = read_job()
     bench = Bench(dut, job)
-    rng = bench.rng
     bench.fill(SOURCE, (1 << 16) + 16384)
     for i in range(job["writers"]):
-        jobs = []
-        for n in range(job["count"]):  # places of their own, so that each can be judged alone
-            length = random_length(rng, 2000)
-            jobs.append(Job((i + 1) * REGION + n * 4096 + rng.randrange(2000), length, n % 1024,
-                            rng.randbytes(length), (OK, REFUSED)))
+        jobs = page_jobs(bench, (i + 1) * REGION, job["count"], write=True)
+        for write in jobs:
+            write.allowed = (OK, REFUSED)
         bench.add_writer(jobs)
     for i in range(job["readers"]):
         jobs = read_jobs(bench, job["count"], 1500, bench.ordered[i])

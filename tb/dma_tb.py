@@ -11,6 +11,7 @@ from cocotb.clock import Clock
 
 from rtl.config import load, override
 from rtl.dma import DmaCounters, Done, ReadBeat, ReadRequest, WriteRequest
+from rtl.dma.arbiter import NO_LIMIT, Credits
 from sim.golden.memory import HostMemory
 from tb.bits import pack, unpack
 from tb.build import read_job, write_result
@@ -31,6 +32,7 @@ class Job:
     tag: int
     data: bytes = b""  # written, or to be read
     allowed: tuple[int, ...] = (OK,)
+    attributes: int = 0
     status: int | None = None  # of a write, once it is done
 
 
@@ -48,7 +50,8 @@ class Writer:
         self.bytes_due = 0
         for job in jobs:
             self.request.queue.append(pack(WriteRequest, {
-                "address": job.address, "length": job.length, "tag": job.tag}))
+                "address": job.address, "length": job.length, "tag": job.tag,
+                "attributes": job.attributes}))
             if job.data:
                 self.data.queue.extend(beats(job.data, width, garbage=rng.getrandbits(width)))
         self.checked = 0
@@ -92,7 +95,8 @@ class Reader:
         self.agents = [self.request, self.response]
         for job in jobs:
             self.request.queue.append(pack(ReadRequest, {
-                "address": job.address, "length": job.length, "tag": job.tag}))
+                "address": job.address, "length": job.length, "tag": job.tag,
+                "attributes": job.attributes}))
         self.current = bytearray()
         self.checked = 0
         self.statuses = [0, 0, 0, 0]
@@ -147,6 +151,7 @@ class Bench:
         self.ordered = job["ordered"]
         self.requester = REQUESTER
         self.more_agents: list[Any] = []
+        self.credits = dict(NO_LIMIT)
         self.regions: list[tuple[int, int]] = []  # compared between hosts
 
     async def start(self, **options: Any) -> HostAgent:
@@ -159,6 +164,7 @@ class Bench:
             self.requester = self.host.requester_id
         self.dut.requester_id.value = self.requester
         self.dut.bus_master.value = 1
+        self.dut.credits.value = pack(Credits, self.credits)
         if self.writers:
             self.host.on_write.append(self._route)
         await reset(self.dut)
@@ -257,6 +263,18 @@ def random_address(rng: random.Random, base: int, room: int) -> int:
     if kind < 0.6:
         return base + rng.randrange(0, room // 4096) * 4096 + 4096 - rng.randint(0, 130)
     return base + rng.randrange(room // 64) * 64 + rng.choice((0, 0, 0, 1, 2, 3, 4))
+
+
+def page_jobs(bench: Bench, base: int, count: int, write: bool) -> list[Job]:
+    """Each in a page of its own, so that each can be judged alone."""
+    rng = bench.rng
+    jobs = []
+    for i in range(count):
+        length = random_length(rng, 2000)
+        jobs.append(Job(base + i * 4096 + rng.randrange(2000), length, i % 1024,
+                        rng.randbytes(length) if write else b"",
+                        attributes=rng.randrange(8)))
+    return jobs
 
 
 def write_jobs(bench: Bench, index: int, count: int, longest: int) -> list[Job]:

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.config import NicConfig
-from rtl.dma.arbiter import RequestArbiter
+from rtl.dma.arbiter import NO_LIMIT, Credits, RequestArbiter
 from rtl.dma.inflight import ReadErrors
 from rtl.dma.interface import ReadClient, WriteClient
 from rtl.dma.read import ReadEngine
@@ -53,6 +53,7 @@ class Dma(wiring.Component):
     requested after a write's `done` is behind that write on the link.
     `bus_master` (Bus Master Enable of the command register): while 0 no TLP starts on `rq`; it is
     dropped, and its request ends REFUSED. Other TLPs of the request may have been sent.
+    `credits`: what the link has granted; a TLP that needs more waits (rtl/dma/arbiter.py).
     Errors: a failed read is answered with its status and disturbs nothing else; each is counted.
     Reset: empty and ready in the next cycle; completions of reads from before are `unexpected`
     unless their tag is in use again.
@@ -80,6 +81,7 @@ class Dma(wiring.Component):
             "rc": In(stream.Signature(TlpLayout(width))),
             "requester_id": In(16),
             "bus_master": In(1, init=1),
+            "credits": In(Credits, init=NO_LIMIT),
             "events": Out(DmaEvents),
             "counters": Out(DmaCounters),
         })
@@ -90,6 +92,7 @@ class Dma(wiring.Component):
         m.submodules.arbiter = arbiter = RequestArbiter(width, self.writers + 1)
         m.submodules.read = read = ReadEngine(
             width, dma.tags, dma.mrrs, dma.timeout_cycles, self.ordered)
+        m.d.comb += arbiter.credits.eq(self.credits)
         m.d.comb += read.requester_id.eq(self.requester_id)
         wiring.connect(m, wiring.flipped(self.rc), read.rc)
         wiring.connect(m, read.o, arbiter.i[self.writers])
@@ -116,6 +119,7 @@ class Dma(wiring.Component):
             read.refuse_tag.eq(out.tlp.header.tag),
             arbiter.o.ready.eq(out.note.null | Mux(drop, ~is_read | read.refuse_ready,
                                                    self.rq.ready)),
+            arbiter.unsent.eq(arbiter.o.valid & arbiter.o.ready & starts & drop),
             leaves.eq(arbiter.o.valid & arbiter.o.ready & out.tlp.last),
             last.eq(self.rq.valid & self.rq.ready & out.tlp.last),
         ]

@@ -22,12 +22,14 @@ class WriteRequest(data.Struct):
     address: unsigned(64)  # bytes, any alignment
     length: unsigned(32)  # bytes; 0 is answered at once and touches nothing
     tag: unsigned(TAG_BITS)  # comes back in `done`
+    attributes: unsigned(3)  # of its TLPs: no snoop, relaxed ordering, ID-based ordering
 
 
 class ReadRequest(data.Struct):
     address: unsigned(64)
     length: unsigned(32)  # bytes; 0 gives a response of no data, status only
     tag: unsigned(TAG_BITS)
+    attributes: unsigned(3)  # as in `WriteRequest`
 
 
 class Done(data.Struct):

@@ -84,7 +84,8 @@ class Issue(wiring.Component):
             self.o.valid.eq(offered & ~null),
             header.type.eq(TlpType.READ), header.length.eq(piece.dw),
             header.address.eq(piece.address), header.first_be.eq(piece.first_be),
-            header.last_be.eq(piece.last_be), header.tag.eq(pool.index),
+            header.last_be.eq(piece.last_be), header.attributes.eq(piece.attributes),
+            header.tag.eq(pool.index),
             self.o.p.tlp.last.eq(1), self.o.p.note.bytes.eq(piece.bytes),
             self.o.p.note.tag.eq(piece.tag),
         ]

@@ -18,12 +18,13 @@ class Piece(data.Struct):
     first_be: unsigned(4)
     last_be: unsigned(4)
     tag: unsigned(TAG_BITS)  # the client's
+    attributes: unsigned(3)
     first: unsigned(1)  # of the request
     last: unsigned(1)
 
 
 class Splitter(wiring.Component):
-    """Requests of `shape` (address, length, tag) in, their pieces in address order out.
+    """Requests of `shape` (address, length, tag, attributes) in, their pieces in address order out.
 
     A piece ends at the request's end or at the next multiple of `limit` bytes, so it is at most
     `limit` long and, since `limit` divides 4096, crosses no 4 KB boundary (PCIe base specification
@@ -51,14 +52,17 @@ class Splitter(wiring.Component):
         rest_address = Signal(64)
         rest_length = Signal(32)
         rest_tag = Signal(TAG_BITS)
+        rest_attributes = Signal(3)
 
         address = Signal(64)
         length = Signal(32)
         tag = Signal(TAG_BITS)
+        attributes = Signal(3)
         m.d.comb += [
             address.eq(Mux(active, rest_address, self.i.p.address)),
             length.eq(Mux(active, rest_length, self.i.p.length)),
             tag.eq(Mux(active, rest_tag, self.i.p.tag)),
+            attributes.eq(Mux(active, rest_attributes, self.i.p.attributes)),
         ]
         room = Signal(range(limit + 1))
         count = Signal(13)
@@ -100,11 +104,12 @@ class Splitter(wiring.Component):
             with m.If(active | self.i.valid):
                 m.d.sync += [
                     out.address.eq(address & ~3), out.skip.eq(skip), out.bytes.eq(count),
-                    out.dw.eq(dw), out.tag.eq(tag), out.first.eq(~active), out.last.eq(final),
+                    out.dw.eq(dw), out.tag.eq(tag), out.attributes.eq(attributes),
+                    out.first.eq(~active), out.last.eq(final),
                     out.first_be.eq(Mux(dw == 1, low & high, low)),
                     out.last_be.eq(Mux(dw == 1, 0, high)),
                     active.eq(~final),
                     rest_address.eq(address + room), rest_length.eq(length - room),
-                    rest_tag.eq(tag),
+                    rest_tag.eq(tag), rest_attributes.eq(attributes),
                 ]
         return m

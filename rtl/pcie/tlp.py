@@ -39,7 +39,7 @@ class TlpHeader(data.Struct):
     byte_count: unsigned(13)  # completions: bytes left including this one, 1 to 4096
     lower_address: unsigned(7)  # completions
     traffic_class: unsigned(3)
-    attributes: unsigned(3)  # IDO, relaxed ordering, no snoop
+    attributes: unsigned(3)  # from bit 0: no snoop, relaxed ordering, ID-based ordering
     poisoned: unsigned(1)  # EP
 
 
