@@ -61,6 +61,7 @@ class OutcomeLayout(data.StructLayout):
             "park": bit, "reason": Stall,
             "append": bit, "link": bit, "tail": unsigned(slot_bits),
             "wake": bit, "woken": unsigned(slot_bits), "free_slot": bit,
+            "note": bit, "heir": unsigned(slot_bits),  # the first to wait for the locked entry
             "start": bit, "phase": bit,  # a miss, into `way`
             "forward": bit,  # whose entry is in the write buffer
             "merge": bit, "merged": unsigned(miss_bits),  # a first request waits for this miss
@@ -202,6 +203,7 @@ class Decision(wiring.Component):
             self.do.update.eq(1), self.do.free_slot.eq(1), self.do.changed.eq(1),
             self.do.read.eq(1),
             self.do.wake.eq(~ends & ~locks), self.do.woken.eq(self.after),
+            self.do.note.eq(~ends & locks), self.do.heir.eq(self.after),
             self.next.head.eq(self.after), self.next.waiting.eq(~ends),
             self.next.locked.eq(locks),
             self.events.replay.eq(1),
@@ -294,6 +296,8 @@ class Decision(wiring.Component):
             m.d.comb += [
                 self.do.hit.eq(present),
                 self.do.merge.eq(~present & ~line.waiting), self.do.merged.eq(line.miss),
+                self.do.note.eq(present & line.locked & ~line.waiting),
+                self.do.heir.eq(self.slot),
                 self.events.hit.eq(present), self.events.merged.eq(~present),
                 self.events.useful.eq(present & line.hinted),
                 self.events.late.eq(~present & line.hinted),
