@@ -109,7 +109,7 @@ class Decision(wiring.Component):
                     self._request(m)
         m.d.comb += [
             self.events.key.eq(self.item.key),
-            self.events.way.eq(self.do.way),
+            self.events.way.eq(self.way),
             self.events.victim.eq(self.do.victim),
             self.events.writeback.eq(self.do.push),
             self.events.stall.eq(self.do.park),
@@ -143,7 +143,10 @@ class Decision(wiring.Component):
             victims.eq(self.idle & self.room.allowed),
             self.candidate.eq(free.any() | victims.any()),
         ]
-        way = self.do.way
+        # A signal of its own, not read back from `do`: an event-driven simulator wakes the
+        # readers of any part of `do` with every part, and would never settle.
+        way = self.way = Signal(self.policy.way_bits)
+        m.d.comb += self.do.way.eq(way)
         of_dirty, of_match, of_free = (
             self.policy.first_of(m, mask) for mask in (self.idle_dirty, self.match, free))
         victim = self.policy.victim(m, self.word.age, victims)
@@ -221,7 +224,7 @@ class Decision(wiring.Component):
             self.do.update.eq(1),
         ]
         for way in range(self.policy.ways):
-            chosen = push & (self.do.way == way)
+            chosen = push & (self.way == way)
             with m.If((self.idle[way] & ~self.idle_dirty[way]) | chosen):
                 m.d.comb += self.word_out.lines[way].valid.eq(0)
         forgotten = self.idle & Cat(line.hinted for line in (
