@@ -7,13 +7,15 @@ where there is no target. Times are of the machine that ran it; figures in cycle
 
 from bench.area import area
 from bench.context import context
+from bench.context_qps import context_qps
 from bench.deparser import deparser
+from bench.dma import dma
 from bench.icrc import icrc
 from bench.parser import parser
 from bench.row import AGREED, Row, Settings
 from bench.simulate import simulate
 
 BENCHES = {"simulate": simulate, "parser": parser, "icrc": icrc, "deparser": deparser,
-           "context": context, "area": area}
+           "context": context, "context_qps": context_qps, "dma": dma, "area": area}
 
 __all__ = ["AGREED", "BENCHES", "Row", "Settings"]

@@ -50,6 +50,18 @@ class Pins:
     def bit(self, name):
         return getattr(self.dut, name).value == 1
 
+    async def reset(self, log_entries: int, tenant_ways=()):
+        """The first cycle after it is the model's cycle 0."""
+        Clock(self.dut.clk, 10, unit="ns").start(start_high=False)
+        self.dut.rst.value = 1
+        self.dut.host_table.value = BASE | log_entries << 64
+        for tenant, ways in enumerate(tenant_ways):
+            getattr(self.dut, f"tenant_ways__{tenant}").value = ways
+        self.drive(Inputs([None] * self.ports, [False] * self.ports, None, False, False, False))
+        for _ in range(3):
+            await RisingEdge(self.dut.clk)
+        self.dut.rst.value = 0
+
     def drive(self, i: Inputs):
         for port, request in enumerate(i.offered):
             name = f"port__{port}"
@@ -135,15 +147,7 @@ async def equal(dut):
                          tenant_ways=job["tenant_ways"])
     world = World(traffic, job["ports"], beats, job["log_entries"])
     pins = Pins(dut, job, config)
-    Clock(dut.clk, 10, unit="ns").start(start_high=False)
-    dut.rst.value = 1
-    dut.host_table.value = BASE | job["log_entries"] << 64
-    for tenant, ways in enumerate(job["tenant_ways"]):
-        getattr(dut, f"tenant_ways__{tenant}").value = ways
-    pins.drive(Inputs([None] * job["ports"], [False] * job["ports"], None, False, False, False))
-    for _ in range(3):
-        await RisingEdge(dut.clk)
-    dut.rst.value = 0
+    await pins.reset(job["log_entries"], job["tenant_ways"])
     counts, answered, idle = {}, 0, 0
     while idle < 50:
         now = model.now

@@ -49,6 +49,7 @@ class Request:
     requester_id: int
     data: bytes = b""
     cycle: int = 0
+    attributes: int = 0
 
     @property
     def start(self) -> int:
@@ -157,6 +158,11 @@ class HostAgent:
         """Nothing is pending on the host's side."""
         return not (self._due or self._answers or self._beats or self._driving or self._parts)
 
+    @property
+    def busy(self) -> bool:
+        """No further request is taken now."""
+        return False
+
     def drive(self) -> None:
         """For the loop of tb/ports.py: `step` drives by itself."""
 
@@ -173,7 +179,7 @@ class HostAgent:
         self.cycle += 1
         if self._ready and self._rq_valid.value == 1:
             self._take(number(self._rq.value))
-        ready = not (self.stalls and self.rng.random() < self.stalls)
+        ready = not self.busy and not (self.stalls and self.rng.random() < self.stalls)
         if ready != self._ready:
             self._ready = ready
             self._rq_ready.value = int(ready)
@@ -228,7 +234,7 @@ class HostAgent:
             return
         request = Request(h["type"] == WRITE, h["address"], h["length"], h["first_be"],
                           h["last_be"], h["tag"], h["requester_id"], data[:4 * h["length"]],
-                          self.cycle)
+                          self.cycle, h["attributes"])
         self._check(request, h)
         if self.requests is not None:
             self.requests.append(request)
@@ -281,16 +287,22 @@ class HostAgent:
             count = _low_bit(~enables)
             enables >>= count
             data = request.data[at:at + count]
-            self.memory.write(request.address + at, data)
+            self._store(request.address + at, data)
             self.write_bytes += count
             for hook in self.on_write:
                 hook(request.address + at, data, self.cycle)
             at += count
 
-    def _read(self, request: Request) -> None:
+    def _store(self, address: int, data: bytes) -> None:
+        self.memory.write(address, data)
+
+    def _count_read(self, request: Request) -> None:
         self.read_tlps += 1
         self.read_bytes += request.bytes
         self._tags[request.tag] = request.bytes
+
+    def _read(self, request: Request) -> None:
+        self._count_read(request)
         if callable(self.latency):
             delay = self.latency()
         elif isinstance(self.latency, tuple):
@@ -344,9 +356,9 @@ class HostAgent:
             at = start = stop
         return answer
 
-    def send(self, completion: Completion) -> None:
-        """Send a completion nobody asked for."""
-        self._answers.append(deque([completion]))
+    def send(self, *completions: Completion) -> None:
+        """Send completions that no service makes, one after the other."""
+        self._answers.append(deque(completions))
 
     def forget(self, tag: int) -> None:
         """The read of `tag` will not be answered any more; the NIC may use the tag again."""
@@ -358,18 +370,24 @@ class HostAgent:
             self._show(False)
             return
         if not self._beats:
-            i = self.rng.randrange(len(self._answers)) if self.out_of_order else 0
+            i = self._next_answer()
             queue = self._answers[i]
             completion = queue.popleft()
             self._beats.extend(self._beats_of(completion))
             self.completions += 1
-            self._closing = None
             if not queue:
                 self._answers.pop(i)
-                self._closing = completion.tag
+            self._closing = completion.tag if self._closes(completion, queue) else None
         self._rc.value = self._beats.popleft()
         self._show(True)
         self._driving = True
+
+    def _next_answer(self) -> int:
+        return self.rng.randrange(len(self._answers)) if self.out_of_order else 0
+
+    def _closes(self, completion: Completion, rest: deque[Completion]) -> bool:
+        """Whether the read's tag is free after `completion`; `rest`: what follows for it."""
+        return not rest
 
     def _show(self, valid: bool) -> None:
         if valid != self._shown:

@@ -43,6 +43,7 @@ GEOMETRIES = {
                             {"keys": 32}),
     "16 ways": (cache(sets=1, ways=16, misses=8), {"keys": 32}),
     "tenants": (cache(sets=4, ways=4, misses=4, tenants=2), {"keys": 24, "tenants": 2}),
+    "3 ways": (cache(sets=2, ways=3, misses=4, policy="lru"), {"keys": 16}),
     "direct-mapped": (cache(sets=16, ways=1, misses=64, targets=1), {"keys": 48}),
 }
 TENANT_WAYS = {"tenants": (0b0011, 0b1110)}

@@ -47,10 +47,16 @@ def test_every_suite_of_linux(suite):
     assert result["mismatches"] == [] and result["verdict"] == "pass"
 
 
-@pytest.mark.parametrize("preset", [
-    "tiny", pytest.param("asic400g", marks=pytest.mark.slow(reason="minutes in Icarus"))])
+@pytest.mark.slow(reason="minutes in Icarus")
+@pytest.mark.parametrize("preset", ["tiny", "asic400g"])
 def test_first_capture_on_icarus(first, preset):
     check_passed(simulate_scenario(first, load(preset), "icarus"))
+
+
+def test_first_frames_on_icarus(first):
+    result = simulate_scenario(_beginning(first, 60), load("tiny"), "icarus")
+    assert result["mismatches"] == [] and result["verdict"] == "pass"
+    assert result["frames_out"] > 10
 
 
 @pytest.mark.parametrize("preset", ["asic400g", "tiny"])

@@ -30,6 +30,10 @@ class Waiters(wiring.Component):
     `woken[n]`, 0 for requests and 1 for fills; `token` is the slot at the head of those queues
     and `waiter_out` its request, until `next`. `after` follows `current` in its list; `free`
     returns `current`. All answers are in the same cycle.
+
+    `note` says that `heir` is the first to wait for `waiter.key`, whose entry is locked and here.
+    The last one noted need not go through a queue: `token` is that slot in the very cycle of its
+    entry's `commit`, and `wake[0]` of that cycle is dropped when `next` takes it.
     """
 
     def __init__(self, ports: int, slots: int, misses: int):
@@ -43,6 +47,7 @@ class Waiters(wiring.Component):
             "token_valid": Out(1), "token": Out(bits), "waiter_out": Out(WaiterLayout()),
             "next": In(1),
             "current": In(bits), "after": Out(bits), "free": In(1),
+            "note": In(1), "heir": In(bits), "commit": In(1),
         })
         self.ports = ports
         self.slots = slots
@@ -70,17 +75,30 @@ class Waiters(wiring.Component):
             ]
             with m.If(self.port == port):
                 m.d.comb += mine.eq(self.slot[port])
+        noted = Signal(data.StructLayout({"valid": 1, "key": KEY_BITS, "slot": self.slot_bits}))
+        inherits, queued = Signal(), Signal()
+        m.d.comb += [
+            inherits.eq(self.commit & noted.valid & (noted.key == self.waiter.key)),
+            queued.eq(self.next & ~inherits),
+        ]
+        with m.If(self.note):
+            m.d.sync += [noted.valid.eq(1), noted.key.eq(self.waiter.key),
+                         noted.slot.eq(self.heir)]
+        with m.Elif(inherits):
+            m.d.sync += noted.valid.eq(0)
         write, read = store.write_port(), store.read_port(domain="comb")
         link, follow = links.write_port(), links.read_port(domain="comb")
         m.d.comb += [
             write.addr.eq(mine), write.data.eq(self.waiter), write.en.eq(self.append),
             link.addr.eq(self.tail), link.data.eq(mine), link.en.eq(self.append & self.link),
             *(queue.w_data.eq(woken) for queue, woken in zip(tokens, self.woken, strict=True)),
-            *(queue.w_en.eq(wake) for queue, wake in zip(tokens, self.wake, strict=True)),
-            self.token_valid.eq(tokens[0].r_rdy | tokens[1].r_rdy),
-            self.token.eq(Mux(tokens[0].r_rdy, tokens[0].r_data, tokens[1].r_data)),
-            tokens[0].r_en.eq(self.next),
-            tokens[1].r_en.eq(self.next & ~tokens[0].r_rdy),
+            tokens[0].w_en.eq(self.wake[0] & ~(inherits & self.next)),
+            tokens[1].w_en.eq(self.wake[1]),
+            self.token_valid.eq(inherits | tokens[0].r_rdy | tokens[1].r_rdy),
+            self.token.eq(Mux(inherits, noted.slot, Mux(
+                tokens[0].r_rdy, tokens[0].r_data, tokens[1].r_data))),
+            tokens[0].r_en.eq(queued),
+            tokens[1].r_en.eq(queued & ~tokens[0].r_rdy),
             read.addr.eq(self.token), self.waiter_out.eq(read.data),
             follow.addr.eq(self.current), self.after.eq(follow.data),
         ]

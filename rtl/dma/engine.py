@@ -1,6 +1,6 @@
 """The DMA engine: all of the NIC's traffic to host memory."""
 
-from amaranth.hdl import Module, Signal, unsigned
+from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -35,6 +35,8 @@ class DmaCounters(data.Struct):
     refused: unsigned(32)
     poisoned: unsigned(32)
     timeout: unsigned(32)
+    blocked: unsigned(32)  # TLPs that were not sent, since the host forbids bus mastering
+    tags_used: unsigned(11)  # now: 0 when no read is open
 
 
 class Dma(wiring.Component):
@@ -49,6 +51,8 @@ class Dma(wiring.Component):
     with no bubble.
     Ordering: writes of one writer leave in its order; TLPs of the ports take turns. A read that is
     requested after a write's `done` is behind that write on the link.
+    `bus_master` (Bus Master Enable of the command register): while 0 no TLP starts on `rq`; it is
+    dropped, and its request ends REFUSED. Other TLPs of the request may have been sent.
     Errors: a failed read is answered with its status and disturbs nothing else; each is counted.
     Reset: empty and ready in the next cycle; completions of reads from before are `unexpected`
     unless their tag is in use again.
@@ -75,6 +79,7 @@ class Dma(wiring.Component):
             "rq": Out(stream.Signature(TlpLayout(width))),
             "rc": In(stream.Signature(TlpLayout(width))),
             "requester_id": In(16),
+            "bus_master": In(1, init=1),
             "events": Out(DmaEvents),
             "counters": Out(DmaCounters),
         })
@@ -91,26 +96,42 @@ class Dma(wiring.Component):
         for i, port in enumerate(self.reader):
             wiring.connect(m, wiring.flipped(port), read.client[i])
 
-        # the port: a request of length 0 passes through as a beat that nobody outside sees
+        # the port: a request of length 0 passes through as a beat that nobody outside sees, and so
+        # do TLPs that the host forbids, decided with their first beat unless `rq` has shown it
         out = arbiter.o.p
         leaves = Signal()
         last = Signal()
+        starts = Signal(init=1)
+        shown = Signal()
+        dropping = Signal()
+        drop = Signal()
+        is_read = Signal()
         m.d.comb += [
-            self.rq.valid.eq(arbiter.o.valid & ~out.note.null),
+            is_read.eq(out.tlp.header.type == TlpType.READ),
+            drop.eq(~out.note.null & Mux(starts, ~self.bus_master & ~shown, dropping)),
+            self.rq.valid.eq(arbiter.o.valid & ~out.note.null & ~drop),
             self.rq.payload.eq(out.tlp),
             self.rq.p.header.requester_id.eq(self.requester_id),
-            arbiter.o.ready.eq(self.rq.ready | out.note.null),
+            read.refuse.eq(arbiter.o.valid & drop & is_read),
+            read.refuse_tag.eq(out.tlp.header.tag),
+            arbiter.o.ready.eq(out.note.null | Mux(drop, ~is_read | read.refuse_ready,
+                                                   self.rq.ready)),
             leaves.eq(arbiter.o.valid & arbiter.o.ready & out.tlp.last),
             last.eq(self.rq.valid & self.rq.ready & out.tlp.last),
         ]
+        m.d.sync += shown.eq(self.rq.valid & ~self.rq.ready)
+        with m.If(arbiter.o.valid & arbiter.o.ready):
+            m.d.sync += [starts.eq(out.tlp.last), dropping.eq(drop)]
         for i, port in enumerate(self.writer):
             lane = WriteLane(width, dma.mps, i)
             m.submodules[f"writer_{i}"] = lane
             wiring.connect(m, wiring.flipped(port), lane.client)
             wiring.connect(m, lane.o, arbiter.i[i])
-            m.d.comb += [lane.left.eq(leaves & out.note.done & (out.note.writer == i)),
-                         lane.left_tag.eq(out.note.tag)]
+            m.d.comb += [lane.left.eq(leaves & ~is_read & (out.note.writer == i)),
+                         lane.left_note.eq(out.note), lane.left_dropped.eq(drop)]
         self._observe(m, out, last, read)
+        with m.If(leaves & drop):
+            m.d.sync += self.counters.blocked.eq(self.counters.blocked + 1)
         return m
 
     def _observe(self, m, out, last, read):
@@ -131,6 +152,7 @@ class Dma(wiring.Component):
                          counters.read_bytes.eq(counters.read_bytes + out.note.bytes)]
         with m.If(read.used > counters.tags_max):
             m.d.sync += counters.tags_max.eq(read.used)
+        m.d.comb += counters.tags_used.eq(read.used)
         for name in ("unexpected", "refused", "poisoned", "timeout"):
             counter = counters[name]
             m.d.sync += counter.eq(counter + read.errors[name])

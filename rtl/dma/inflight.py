@@ -36,7 +36,8 @@ class InFlight(wiring.Component):
 
     After `timeout` cycles (and at most `tags` more) a read is answered TIMEOUT. Its tag stays out
     of use until its late completions have come and were dropped, or the time has passed once
-    more. `forwarded` returns an answered tag; `give` frees one in the pool.
+    more. `refuse` (taken with `refuse_ready`) ends a read whose TLP was never sent (REFUSED).
+    `forwarded` returns an answered tag; `give` frees one in the pool.
 
     Clauses: PCIe base specification 2.2.9 (completions), 2.3.2 (handling), 2.7.2 (poison), 2.8
     (time-out). A reset forgets all reads.
@@ -50,6 +51,7 @@ class InFlight(wiring.Component):
             "rc": In(stream.Signature(TlpLayout(data_width))),
             "open": In(1), "open_tag": In(tag), "open_record": In(ReadRecord),
             "null_ready": Out(1),
+            "refuse": In(1), "refuse_tag": In(tag), "refuse_ready": Out(1),
             "write": Out(1), "write_tag": Out(tag), "write_offset": Out(11),
             "write_data": Out(data_width), "write_enable": Out(self.lanes),
             "finish": Out(1), "finish_tag": Out(tag), "finish_reader": Out(4),
@@ -183,6 +185,13 @@ class InFlight(wiring.Component):
             record_write.en.eq(self.open),
         ]
 
+        # -- a read whose TLP did not leave ------------------------------------------------------
+        turned_away = Signal()
+        m.d.comb += [
+            self.refuse_ready.eq(~do_finish & ~open_null),
+            turned_away.eq(self.refuse & self.refuse_ready & bit(pending, self.refuse_tag)),
+        ]
+
         # -- the clock: one tag a cycle ----------------------------------------------------------
         now = Signal(stamp_bits)
         scan = Signal(range(tags))
@@ -199,7 +208,7 @@ class InFlight(wiring.Component):
             age.eq(now - stamp_read.data),
             busy.eq((valid | inside) & (rc_tag == scan)),
             expire.eq(bit(pending, scan) & ~bit(orphan, scan) & (age >= self.timeout)
-                      & ~busy & ~do_finish & ~open_null),
+                      & ~busy & ~do_finish & ~open_null & ~turned_away),
             forget.eq(bit(pending, scan) & bit(orphan, scan) & (age >= 2 * self.timeout) & ~busy),
         ]
         m.d.sync += [now.eq(now + 1), scan.eq(scan + 1)]
@@ -213,6 +222,9 @@ class InFlight(wiring.Component):
                          told_status.eq(outcome)]
         with m.Elif(open_null):
             m.d.comb += [told.eq(1), told_tag.eq(self.open_tag)]
+        with m.Elif(turned_away):
+            m.d.comb += [told.eq(~bit(orphan, self.refuse_tag)), told_tag.eq(self.refuse_tag),
+                         told_status.eq(DmaStatus.REFUSED)]
         with m.Elif(expire):
             m.d.comb += [told.eq(1), told_tag.eq(scan), told_status.eq(
                 Mux(bit(failed, scan), DmaStatus.POISONED, DmaStatus.TIMEOUT))]
@@ -247,6 +259,7 @@ class InFlight(wiring.Component):
         opened = one_hot("opened", self.open_tag, self.open)
         finished = one_hot("finished", rc_tag, do_finish)
         forgotten = one_hot("forgotten", scan, forget)
+        unsent = one_hot("unsent", self.refuse_tag, turned_away)
         expired = one_hot("expired", scan, expire)
         telling = one_hot("telling", told_tag, told)
         advanced = one_hot("advanced", rc_tag, advance)
@@ -254,7 +267,8 @@ class InFlight(wiring.Component):
         held = one_hot("held", self.forwarded_tag, stays)
         cleaned = one_hot("cleaned", scan, clean)
         m.d.sync += [
-            pending.eq((pending | Mux(open_null, 0, opened)) & ~finished & ~forgotten),
+            pending.eq((pending | Mux(open_null, 0, opened)) & ~finished & ~forgotten
+                       & ~unsent),
             started.eq((started & ~opened) | advanced),
             failed.eq((failed & ~opened) | spoiled),
             complete.eq((complete & ~opened) | telling),
@@ -265,7 +279,8 @@ class InFlight(wiring.Component):
         m.d.sync += [
             self.completion.eq(valid & beat.last),
             self.errors.unexpected.eq(valid & beat.last & (~known | late)),
-            self.errors.refused.eq(ends & ~success & ~late),
+            self.errors.refused.eq((ends & ~success & ~late)
+                                   | (turned_away & ~bit(orphan, self.refuse_tag))),
             self.errors.poisoned.eq(ends & bad & ~late),
             self.errors.timeout.eq(expire),
         ]

@@ -95,8 +95,8 @@ class ReadEngine(wiring.Component):
     """All read ports. `o`: read TLPs for the arbiter; `rc`: completions, always taken.
 
     `ordered[i]`: reader i is answered in request order; else as its reads become whole, which
-    needs each request to be one piece (`Dma` sees to it). Latency from request to `o` 1 cycle, from
-    the last beat of a completion to the first beat of the answer 7 cycles.
+    needs each request to be one piece (`Dma` sees to it). `refuse`: see `InFlight`. Latency from
+    request to `o` 1 cycle, from the last beat of a completion to the first beat of the answer 7.
     """
 
     def __init__(self, data_width: int, tags: int, mrrs: int, timeout: int,
@@ -107,6 +107,7 @@ class ReadEngine(wiring.Component):
             "o": Out(stream.Signature(RequestBeat(data_width))),
             "rc": In(stream.Signature(TlpLayout(data_width))),
             "requester_id": In(16),
+            "refuse": In(1), "refuse_tag": In(tag_bits(tags)), "refuse_ready": Out(1),
             "used": Out(range(tags + 1)), "completion": Out(1), "errors": Out(ReadErrors),
         })
         self.data_width = data_width
@@ -126,6 +127,8 @@ class ReadEngine(wiring.Component):
         wiring.connect(m, wiring.flipped(self.rc), flight.rc)
         m.d.comb += [
             flight.requester_id.eq(self.requester_id),
+            flight.refuse.eq(self.refuse), flight.refuse_tag.eq(self.refuse_tag),
+            self.refuse_ready.eq(flight.refuse_ready),
             flight.open.eq(issue.open), flight.open_tag.eq(issue.tag),
             flight.open_record.eq(issue.record), issue.null_ready.eq(flight.null_ready),
             issue.give.eq(flight.give), issue.given.eq(flight.given),

@@ -95,6 +95,7 @@ class Outcome:
     answer: Answer | None = None
     parked: Stall = Stall.NONE
     wake: Waiter | None = None  # goes next in its list
+    heir: Waiter | None = None  # the first to wait for an entry that is locked and here
     freed_slot: bool = False
     taken_slot: bool = False
     miss: Miss | None = None
@@ -161,6 +162,7 @@ class ContextCache:
         self.arriving: list[list[Answer]] = [[] for _ in range(ports)]
         self.slots = [min(config.misses * config.targets, WAITERS_MAX)] * ports
         self.tokens: tuple[deque[Waiter], deque[Waiter]] = (deque(), deque())
+        self.heir: Waiter | None = None  # of the last entry that got one
         self.flushing = [False] * ports
         self.buffer = WriteBuffer(config.write_buffer, beats)
         self.misses = MissTable(config.misses, config.timeout_cycles)
@@ -200,7 +202,7 @@ class ContextCache:
                 under_way[first.port] += 1
         out.beat_taken = i.beat is not None and (
             self.misses.arrived is None or (filled and self.misses.forwarded is None))
-        picked = self._select(i, out, under_way, free_misses)
+        picked = self._select(i, out, do, under_way, free_misses)
         self._finish(i, out, item if not stale else None, do, fill if filled else None, picked)
         return out
 
@@ -216,13 +218,17 @@ class ContextCache:
                 out.answers[port] = queue.popleft()
         return under_way
 
-    def _select(self, i: Inputs, out: Outputs, under_way: list[int],
+    def _select(self, i: Inputs, out: Outputs, do: Outcome, under_way: list[int],
                 free_misses: int) -> Item | None:
         """Waiting requests, then FLUSH_ALL, then the ports in turn."""
         if self.now < self.config.sets:
             return None  # still emptying the sets
+        heir = do.wake if do.wake is self.heir else None
+        if heir and under_way[heir.request.port] < ANSWER_DEPTH:
+            do.wake = None
+            return Item(Kind.REPLAY, heir.request, heir)
         for tokens in self.tokens:
-            if tokens:
+            if tokens and not heir:
                 waiter = tokens[0]
                 if under_way[waiter.request.port] < ANSWER_DEPTH:
                     return Item(Kind.REPLAY, waiter.request, tokens.popleft())
@@ -258,6 +264,7 @@ class ContextCache:
             arriving[do.answer.request.port].append(do.answer)
         if do.wake:
             self.tokens[0].append(do.wake)
+        self.heir = do.heir or self.heir
         self.arriving = arriving
         self._queues(i, out, item, do, wake)
         port = item.request.port if item else 0
@@ -349,7 +356,9 @@ class ContextCache:
         failed = line.state is State.FAILED
         line.waiting.popleft()
         line.locked = waiter.request.op == ACQUIRE and not failed
-        if line.waiting and not line.locked:
+        if line.waiting and line.locked:
+            do.heir = line.waiting[0]
+        elif line.waiting:
             do.wake = line.waiting[0]
         if failed and not line.waiting:
             line.state = State.EMPTY
@@ -417,6 +426,8 @@ class ContextCache:
                 return
             line.waiting.append(Waiter(request, line, present))
             do.taken_slot = True
+            if present and line.locked and len(line.waiting) == 1:
+                do.heir = line.waiting[0]
         else:
             line.locked = request.op == ACQUIRE
             self.set_of(request.key).policy.use(line.number)
