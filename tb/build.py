@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -174,7 +174,7 @@ def build(top: str, source: Path, simulator: str = "verilator", *,
 def run(top: str, folder: Path, module: str, simulator: str = "verilator", *,
         job: dict[str, Any] | None = None, seed: int = 1, waves: Path | None = None,
         testcase: str | None = None, env: dict[str, str] | None = None,
-        quiet: bool = True) -> dict[str, Any]:
+        plusargs: Sequence[str] = (), quiet: bool = True) -> dict[str, Any]:
     """Run the cocotb tests of `module` on a build; raises `AssertionError` when one fails.
 
     `job` reaches the bench as `tb.build.read_job()`; what the bench gives to `write_result()`
@@ -196,8 +196,9 @@ def run(top: str, folder: Path, module: str, simulator: str = "verilator", *,
                 hdl_toplevel=top, hdl_toplevel_lang="verilog", test_module=module,
                 build_dir=folder, test_dir=work, seed=seed, results_xml=str(results),
                 extra_env=extra, waves=waves is not None, testcase=testcase,
-                plusargs=[f"+dumpfile_path={work / 'dump.fst'}", f"-{waves.suffix[1:]}"]
-                if waves and simulator == "icarus" else [],
+                plusargs=[*plusargs, *(
+                    (f"+dumpfile_path={work / 'dump.fst'}", f"-{waves.suffix[1:]}")
+                    if waves and simulator == "icarus" else ())],
                 timescale=("1ns", "1ps"), log_file=log if quiet else None)
         try:
             tests, failed = get_results(results)
