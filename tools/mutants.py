@@ -47,8 +47,6 @@ class Mutant:
 class Mutated:
     """`verilog` holds all `mutants`."""
 
-    top: str
-    design: Path  # RTLIL, for `equivalent`
     verilog: Path
     mutants: list[Mutant]
 
@@ -71,7 +69,7 @@ def mutated(top: str, component: wiring.Component, count: int, seed: int) -> Mut
             finally:
                 shutil.rmtree(work, ignore_errors=True)
     mutants = [Mutant(**fields) for fields in json.loads((folder / "mutants.json").read_text())]
-    return Mutated(top, folder / "unit.il", folder / f"{top}.v", mutants)
+    return Mutated(folder / f"{top}.v", mutants)
 
 
 def _make(work: Path, top: str, text: str, count: int, seed: int) -> None:
@@ -114,30 +112,6 @@ def _selected_by_plusarg(text: str, width: int) -> str:
     if (found, ports) != (1, 1):
         raise BuildError(f"yosys wrote the port {SELECT} in an unknown way")
     return text
-
-
-def equivalent(design: Mutated, mutant: Mutant) -> bool:
-    """True if yosys proves that the mutant acts like the design from any state, cycle by cycle.
-
-    False says nothing: states that are never reached, and memories' words, count as possible.
-    """
-    work = Path(tempfile.mkdtemp(prefix="rnic-mutants-"))
-    prepare = [line.format(top=design.top) for line in PREPARE]
-    finish = ["memory_map", "opt_clean", f"rename {design.top} {{name}}", "design -stash {name}"]
-    try:
-        shutil.copy(design.design, work / "unit.il")
-        _yosys(work, [
-            *prepare, *(line.format(name="gold") for line in finish),
-            "design -reset", *prepare, f"mutate {mutant.command}",
-            *(line.format(name="gate") for line in finish),
-            "design -copy-from gold -as gold gold", "design -copy-from gate -as gate gate",
-            "equiv_make gold gate both", "hierarchy -top both", "equiv_struct",
-            "equiv_simple -undef", "equiv_induct -undef", "equiv_status -assert"])
-    except BuildError:
-        return False
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    return True
 
 
 def _yosys(work: Path, lines: list[str]) -> None:
