@@ -129,7 +129,7 @@ def test_replay_after_commit():
     scene.run()
     took = [scene.answered[w] - scene.sent[c]
             for w, c in zip(waiting, commits * 2, strict=True)]
-    assert took == [4, 3, 6, 5] and all(scene.hit[w] for w in waiting)
+    assert took == [4, 3, 5, 4] and all(scene.hit[w] for w in waiting)
 
 
 def test_replay_after_fill():
@@ -138,7 +138,7 @@ def test_replay_after_fill():
     merged = [scene(12, LOOKUP, port=1) for _ in range(4)]
     scene.run()
     assert len(scene.fetches) == 1
-    assert [scene.answered[m] - scene.beats[0] for m in merged] == [4, 6, 8, 10]
+    assert [scene.answered[m] - scene.beats[0] for m in merged] == [4, 5, 6, 7]
 
 
 def test_forward():
@@ -266,7 +266,7 @@ def test_stall_failed():
     """A request that comes while a failed fetch is being answered."""
     scene = Scene(fail={A}, ports=3)
     scene(10, LOOKUP)
-    last = [scene(12, LOOKUP, port=1) for _ in range(2)][-1]
+    last = [scene(12, ACQUIRE, port=1) for _ in range(2)][-1]
     scene(10 + 2 + L + 3, LOOKUP, port=2)
     scene.run()
     assert "FAILED" in scene.stalls

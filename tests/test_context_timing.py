@@ -46,7 +46,7 @@ def test_equal(name):
 
 def test_equal_in_every_stall():
     config = cache(sets=4, ways=2, misses=1, targets=1, write_buffer=1)
-    script = compare(Setting(config, width=512), Traffic(requests=500, fail=0.3, seed=1))
+    script = compare(Setting(config, width=512), Traffic(requests=1000, fail=0.3, seed=1))
     assert all(script.events[f"stall_{reason.value}"] for reason in Stall if reason)
 
 

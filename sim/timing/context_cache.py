@@ -96,8 +96,8 @@ class Outcome:
     parked: Stall = Stall.NONE
     wake: Waiter | None = None  # goes next in its list
     heir: Waiter | None = None  # the first to wait for an entry that is locked and here
+    joined: Waiter | None = None  # a list, and took a slot
     freed_slot: bool = False
-    taken_slot: bool = False
     miss: Miss | None = None
     forward: bool = False
     push: int | None = None  # key into the write buffer
@@ -163,6 +163,7 @@ class ContextCache:
         self.slots = [min(config.misses * config.targets, WAITERS_MAX)] * ports
         self.tokens: tuple[deque[Waiter], deque[Waiter]] = (deque(), deque())
         self.heir: Waiter | None = None  # of the last entry that got one
+        self.chained: Waiter | None = None  # follows what was selected the cycle before
         self.flushing = [False] * ports
         self.buffer = WriteBuffer(config.write_buffer, beats)
         self.misses = MissTable(config.misses, config.timeout_cycles)
@@ -223,15 +224,16 @@ class ContextCache:
         """Waiting requests, then FLUSH_ALL, then the ports in turn."""
         if self.now < self.config.sets:
             return None  # still emptying the sets
-        heir = do.wake if do.wake is self.heir else None
-        if heir and under_way[heir.request.port] < ANSWER_DEPTH:
+        known = do.wake if do.wake in (self.heir, self.chained) else None
+        self.chained = None
+        if known and under_way[known.request.port] < ANSWER_DEPTH:
             do.wake = None
-            return Item(Kind.REPLAY, heir.request, heir)
+            return self._next_in_list(known, do)
         for tokens in self.tokens:
-            if tokens and not heir:
+            if tokens and not known:
                 waiter = tokens[0]
                 if under_way[waiter.request.port] < ANSWER_DEPTH:
-                    return Item(Kind.REPLAY, waiter.request, tokens.popleft())
+                    return self._next_in_list(tokens.popleft(), do)
                 break
         if self.sweep.ready:
             return Item(Kind.SWEEP, Request(0, LOOKUP, self.sweep.set))
@@ -251,6 +253,14 @@ class ContextCache:
                 return Item(Kind.RETRY, retry.head)
         return None
 
+    def _next_in_list(self, waiter: Waiter, do: Outcome) -> Item:
+        """The first of its list goes. What follows a LOOKUP is known then, if it did not join in
+        this very cycle."""
+        if waiter.request.op == LOOKUP and len(waiter.line.waiting) > 1:
+            follows = waiter.line.waiting[1]
+            self.chained = follows if follows is not do.joined else None
+        return Item(Kind.REPLAY, waiter.request, waiter)
+
     def _finish(self, i: Inputs, out: Outputs, item: Item | None, do: Outcome,
                 fill: Arrival | None, picked: Item | None) -> None:
         """What the cycle leaves to the next one."""
@@ -268,7 +278,7 @@ class ContextCache:
         self.arriving = arriving
         self._queues(i, out, item, do, wake)
         port = item.request.port if item else 0
-        self.slots[port] += do.freed_slot - do.taken_slot
+        self.slots[port] += do.freed_slot - (do.joined is not None)
         out.write, out.data_taken = self.buffer.send(i.write_ready, i.data_ready)
         self.sweep.end_cycle(do, port, issued=bool(picked and picked.kind is Kind.SWEEP),
                              wake=wake, drained=drained)
@@ -424,10 +434,10 @@ class ContextCache:
             if not self.slots[request.port]:
                 do.parked = Stall.SLOTS
                 return
-            line.waiting.append(Waiter(request, line, present))
-            do.taken_slot = True
+            do.joined = Waiter(request, line, present)
+            line.waiting.append(do.joined)
             if present and line.locked and len(line.waiting) == 1:
-                do.heir = line.waiting[0]
+                do.heir = do.joined
         else:
             line.locked = request.op == ACQUIRE
             self.set_of(request.key).policy.use(line.number)
