@@ -80,12 +80,17 @@ class Script:
             rows.append(row.word)
         return rows
 
-    def compare(self, player: Player, plusargs: tuple[str, ...] = ()) -> None:
-        """`AssertionError` in the first cycle in which hardware and model differ."""
+    def compare(self, player: Player, plusargs: tuple[str, ...] = (),
+                before: Sequence[int] = ()) -> None:
+        """`AssertionError` in the first cycle in which hardware and model differ.
+
+        The rows `before` are played first and not looked at; the reset must undo all they did.
+        """
         row = Row(player.outputs)
         it = self.setting
         pins = Pins(lambda name, value: None, row.get, it.config, it.ports, it.width)
-        for cycle, row.word in enumerate(player.play(self.rows(player.inputs), plusargs), -RESET):
+        rows = [*before, *self.rows(player.inputs)]
+        for cycle, row.word in enumerate(player.play(rows, plusargs), -RESET - len(before)):
             if cycle >= 0:
                 i, want = self.cycles[cycle]
                 have = pins.sample(i)

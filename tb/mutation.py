@@ -4,6 +4,7 @@ All faults are in one Verilog file (tools/mutants.py), so a unit is built once. 
 is kept by the content of the design and of the benches; a run that was interrupted goes on there.
 """
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -70,8 +71,9 @@ def _context_checks(verilog: Path) -> tuple[Check, ...]:
     config = CONTEXT.config
     player, folder = Player("context_cache", verilog), build("context_cache", verilog)
 
-    def timing(name: str, **fields: Any) -> Check:
-        script = Script(CONTEXT, Traffic(keys=24, tenants=config.tenants, **fields))
+    def timing(name: str, log_entries: int, **fields: Any) -> Check:
+        setting = dataclasses.replace(CONTEXT, log_entries=log_entries)
+        script = Script(setting, Traffic(keys=24, tenants=config.tenants, **fields))
         return Check(f"timing, {name}", lambda number: script.compare(player, plusarg(number)))
 
     def judged(name: str, **fields: Any) -> Check:
@@ -82,12 +84,17 @@ def _context_checks(verilog: Path) -> tuple[Check, ...]:
             job=job, plusargs=plusarg(number)))
 
     timeout = config.timeout_cycles
+    cut = Script(CONTEXT, Traffic(requests=400, keys=24, tenants=config.tenants, seed=4))
+    after = Script(CONTEXT, Traffic(requests=400, keys=24, tenants=config.tenants, seed=5))
+    before = cut.rows(player.inputs)[:len(cut.cycles) // 2]
     return (
-        timing("stalls", requests=1000, fail=0.1, idle=0.2, stall=0.3),
-        timing("none waits", requests=2000, fail=0.05, seed=2),
-        timing("overdue", requests=1000, overdue=0.05, timeout=timeout,
+        timing("stalls", 6, requests=1000, fail=0.1, idle=0.2, stall=0.3),
+        timing("none waits", 20, requests=2000, fail=0.05, seed=2),
+        timing("overdue", 11, requests=1000, overdue=0.05, timeout=timeout,
                weights={LOOKUP: 3, ACQUIRE: 1}, seed=3),
-        judged("random traffic"),
+        Check("timing, after a reset in the middle",
+              lambda number: after.compare(player, plusarg(number), before)),
+        judged("random traffic", log_entries=20),
         judged("random traffic, lost answers", lose=0.02, timeout=timeout),
     )
 

@@ -91,7 +91,7 @@ TWO_WAYS = dataclasses.replace(ONE_WAY, ways=2)
     ("fill_against_eviction", ONE_WAY), ("writeback_against_refetch", ONE_WAY),
     ("invalidate_against_fill", ONE_WAY), ("commit_against_eviction", ONE_WAY),
     ("two_ports_acquire", ONE_WAY), ("flush_all_under_load", TWO_WAYS),
-    ("late_answer", ONE_WAY),
+    ("late_answer", ONE_WAY), ("reset_with_misses_in_flight", TWO_WAYS),
 ])
 def test_race(race, cache):
     run(cache, simulator="icarus", testcase=race, module="tb.context_cache_races")

@@ -7,7 +7,9 @@ from rtl.config import CacheConfig
 from rtl.context.write_buffer import WriteBuffer
 from sim.timing.interface import ACQUIRE, LOOKUP, Stall
 from sim.timing.traffic import Traffic
-from tb.context_timing_run import Setting, compare
+from tb.context_timing_run import Script, Setting, compare
+from tb.player import Player
+from tools.cache import verilog
 
 
 def cache(**fields):
@@ -46,7 +48,7 @@ def test_equal(name):
 
 def test_equal_in_every_stall():
     config = cache(sets=4, ways=2, misses=1, targets=1, write_buffer=1)
-    script = compare(Setting(config, width=512), Traffic(requests=1000, fail=0.3, seed=1))
+    script = compare(Setting(config, width=512), Traffic(requests=2000, fail=0.5, seed=2))
     assert all(script.events[f"stall_{reason.value}"] for reason in Stall if reason)
 
 
@@ -61,6 +63,17 @@ def test_equal_with_many_misses():
     traffic = Traffic(requests=1000, weights=LOOKUPS, keys=300, window=200, latency=(90, 110))
     script = compare(Setting(GEOMETRIES["direct-mapped"][0], log_entries=12), traffic)
     assert script.events["miss"] > 500
+
+
+@pytest.mark.parametrize("cycles", [100, 333, 999])
+def test_equal_after_a_reset_in_the_middle(cycles):
+    """Whatever was under way leaves nothing behind."""
+    setting = Setting(GEOMETRIES["tenants"][0], tenant_ways=TENANT_WAYS["tenants"])
+    player = Player("context_cache", verilog("context_cache", (setting, ""), setting.verilog),
+                    "icarus")
+    cut = Script(setting, Traffic(requests=1000, keys=24, tenants=2, fail=0.05))
+    Script(setting, Traffic(requests=400, keys=24, tenants=2, seed=2)).compare(
+        player, before=cut.rows(player.inputs)[:cycles])
 
 
 def test_a_change_of_one_cycle_is_seen(monkeypatch):
