@@ -9,7 +9,7 @@ import click
 from cli.errors import BROKEN_PIPE, end_tidily_on_signals, report
 
 # Each is cli/NAME.py.
-COMMANDS = ("simulate", "parse", "verilog", "synth", "bench", "prove", "test")
+COMMANDS = ("simulate", "parse", "verilog", "synth", "bench", "prove", "mutate", "test")
 
 
 class Commands(click.Group):

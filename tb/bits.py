@@ -58,6 +58,8 @@ def number(value: Any) -> int:
 
     Lanes that carry no byte, and the payload while `valid` is low, may be undefined.
     """
+    if not hasattr(value, "to_unsigned"):  # a single bit
+        return int(value == 1)
     if value.is_resolvable:
         return value.to_unsigned()
     return int("".join(bit if bit == "1" else "0" for bit in str(value)), 2)

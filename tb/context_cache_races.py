@@ -166,3 +166,24 @@ async def late_answer(dut):
     assert (await bench.call(0, LOOKUP, A)).answer["hit"]
     assert bench.counters()["stray_answers"] == bench.counters()["timeouts"] == 1
     write_result({"rounds": bench.now})
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def reset_with_misses_in_flight(dut):
+    """What was asked for before is dropped when it comes, and fetched again when it is wanted."""
+    bench = await prepare(dut)
+    bench.ports[0].script += [Request(LOOKUP, key) for key in (A, B)]
+    while len(bench.host.fetches) < 2:
+        await bench.cycle()
+    await bench.reset()
+    for port in bench.ports:
+        port.forget()
+    await bench.settle()
+    await bench.cycles(10)
+    counters = bench.counters()
+    assert counters["stray_answers"] == 2
+    assert not any(counters[name] for name in ("lookups", "fills", "fetch_errors", "timeouts"))
+    for key in (A, B):
+        again = await bench.call(1, LOOKUP, key)
+        assert again.answer["status"] == CacheStatus.OK.value and not again.answer["hit"]
+    write_result({"rounds": bench.now})

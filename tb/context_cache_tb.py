@@ -4,6 +4,7 @@ import cocotb
 from cocotb.clock import Clock
 
 from rtl.context.interface import Operation
+from sim.timing.traffic import outside_key, some_keys
 from tb.build import read_job, write_result
 from tb.context_cache_agents import Bench, Request
 
@@ -50,7 +51,7 @@ def random_client(port, rng, keys, entries, weights):
         op = rng.choices(ops, weights.values())[0]
         key = rng.choice(keys)
         if rng.random() < 0.02:
-            key = rng.randrange(entries, 1 << 24)
+            key = outside_key(rng, entries)
         if op == Operation.ACQUIRE and rng.random() < 0.3:
             key = keys[0]
         return Request(op, key)
@@ -67,7 +68,7 @@ async def random_traffic(dut):
     bench, job = await start(dut)
     rng = bench.rng
     entries = 1 << bench.log_entries
-    keys = rng.sample(range(entries), min(job.get("keys", 8), entries))
+    keys = some_keys(rng, entries, min(job.get("keys", 8), entries))
     host = bench.host
     host.fail = job.get("fail", 0.1)
     host.lose, host.timeout = job.get("lose", 0), job.get("timeout", 0)

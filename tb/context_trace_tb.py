@@ -2,13 +2,15 @@
 
 import cocotb
 import numpy as np
+from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 
 from rtl.config import CacheConfig
 from sim.timing.interface import Answer, Inputs, Outputs, Request
 from sim.timing.trace import Trace, TraceWorld
+from tb.bits import number
 from tb.build import read_job, write_result
-from tb.context_timing_tb import Pins
+from tb.context_pins import Pins
 
 
 def _seen(pins: Pins, i: Inputs) -> Outputs:
@@ -30,8 +32,15 @@ async def play(dut):
             fields[name] = np.array(fields[name])
     trace = Trace(**fields)
     world = TraceWorld(trace)
-    pins = Pins(dut, job, CacheConfig(**job["cache"]))
-    await pins.reset(job["log_entries"])
+    pins = Pins(lambda name, value: setattr(getattr(dut, name), "value", value),
+                lambda name: number(getattr(dut, name).value),
+                CacheConfig(**job["cache"]), job["ports"], job["width"])
+    Clock(dut.clk, 10, unit="ns").start(start_high=False)
+    dut.rst.value = 1
+    pins.rest(job["log_entries"])
+    for _ in range(3):
+        await RisingEdge(dut.clk)
+    dut.rst.value = 0
     now = 0
     while not world.quiet:
         i = world.drive(now)

@@ -107,13 +107,29 @@ def test_read_modify_write():
     assert scene.answered[after] - scene.answered[first] == 4
 
 
-def test_replay_after_commit():
+def test_read_modify_write_waiting():
+    """The next ACQUIREs are there before the COMMIT."""
     scene = Scene()
-    scene(10, ACQUIRE)
-    waiting = scene(60, LOOKUP, port=1)
-    commit = scene(80, COMMIT)
+    scene(10, LOOKUP)
+    rounds = [scene(60 + i, ACQUIRE, port=1) for i in range(4)]
+    commits = [scene(63 + 4 * i, COMMIT) for i in range(4)]
     scene.run()
-    assert scene.answered[waiting] - scene.sent[commit] == 4 and scene.hit[waiting]
+    assert [scene.answered[r] + 1 for r in rounds] == [scene.sent[c] for c in commits]
+
+
+def test_replay_after_commit():
+    """Of two locked entries, the one that got its first waiting request last is handed over a
+    cycle sooner.
+    """
+    scene = Scene()
+    scene(10, ACQUIRE, A)
+    scene(10, ACQUIRE, 1)
+    waiting = [scene(60, LOOKUP, key, port=1) for key in (A, 1, A, 1)]
+    commits = [scene(80, COMMIT, A), scene(100, COMMIT, 1)]
+    scene.run()
+    took = [scene.answered[w] - scene.sent[c]
+            for w, c in zip(waiting, commits * 2, strict=True)]
+    assert took == [4, 3, 5, 4] and all(scene.hit[w] for w in waiting)
 
 
 def test_replay_after_fill():
@@ -122,7 +138,7 @@ def test_replay_after_fill():
     merged = [scene(12, LOOKUP, port=1) for _ in range(4)]
     scene.run()
     assert len(scene.fetches) == 1
-    assert [scene.answered[m] - scene.beats[0] for m in merged] == [4, 6, 8, 10]
+    assert [scene.answered[m] - scene.beats[0] for m in merged] == [4, 5, 6, 7]
 
 
 def test_forward():
@@ -250,7 +266,7 @@ def test_stall_failed():
     """A request that comes while a failed fetch is being answered."""
     scene = Scene(fail={A}, ports=3)
     scene(10, LOOKUP)
-    last = [scene(12, LOOKUP, port=1) for _ in range(2)][-1]
+    last = [scene(12, ACQUIRE, port=1) for _ in range(2)][-1]
     scene(10 + 2 + L + 3, LOOKUP, port=2)
     scene.run()
     assert "FAILED" in scene.stalls

@@ -1,30 +1,15 @@
 """The cache's timing model predicts every transfer and event of the hardware, cycle by cycle."""
 
-import dataclasses
-
 import pytest
 from amaranth.hdl import Signal
 
 from rtl.config import CacheConfig
-from rtl.context import ContextCache
 from rtl.context.write_buffer import WriteBuffer
-from rtl.verilog import to_verilog
 from sim.timing.interface import ACQUIRE, LOOKUP, Stall
 from sim.timing.traffic import Traffic
-from tb.build import simulate
-
-
-def compare(cache: CacheConfig, traffic: Traffic, *, ports=2, width=64, log_entries=6,
-            tenant_ways=(), simulator="icarus", mutate=""):
-    def generate():
-        return to_verilog(ContextCache(cache, width, ports), "context_cache") + mutate
-
-    fields = dataclasses.asdict(traffic)
-    job = {"cache": dataclasses.asdict(cache), "traffic": fields, "ports": ports, "width": width,
-           "weights": list(fields.pop("weights").items()), "log_entries": log_entries,
-           "tenant_ways": tenant_ways, "limit": 400 * traffic.requests}
-    return simulate("context_cache", (dataclasses.asdict(cache), width, ports, mutate), generate,
-                    "tb.context_timing_tb", simulator, job=job, seed=traffic.seed)
+from tb.context_timing_run import Script, Setting, compare
+from tb.player import Player
+from tools.cache import verilog
 
 
 def cache(**fields):
@@ -43,6 +28,7 @@ GEOMETRIES = {
                             {"keys": 32}),
     "16 ways": (cache(sets=1, ways=16, misses=8), {"keys": 32}),
     "tenants": (cache(sets=4, ways=4, misses=4, tenants=2), {"keys": 24, "tenants": 2}),
+    "3 ways": (cache(sets=2, ways=3, misses=4, policy="lru"), {"keys": 16}),
     "direct-mapped": (cache(sets=16, ways=1, misses=64, targets=1), {"keys": 48}),
 }
 TENANT_WAYS = {"tenants": (0b0011, 0b1110)}
@@ -54,29 +40,40 @@ def test_equal(name):
     config, fields = GEOMETRIES[name]
     for seed, stalls in enumerate((STALLS, {})):
         traffic = Traffic(**{"requests": 400, "fail": 0.05, "seed": seed} | fields | stalls)
-        result = compare(config, traffic, tenant_ways=TENANT_WAYS.get(name, ()))
-        assert result["answers"] >= traffic.requests
-        assert all(result["events"][event] for event in (
+        script = compare(Setting(config, tenant_ways=TENANT_WAYS.get(name, ())), traffic)
+        assert script.answers >= traffic.requests
+        assert all(script.events[event] for event in (
             "hit", "miss", "merged", "fill", "fetch_error", "writeback"))
 
 
 def test_equal_in_every_stall():
     config = cache(sets=4, ways=2, misses=1, targets=1, write_buffer=1)
-    result = compare(config, Traffic(requests=500, fail=0.3, seed=1), width=512)
-    assert all(result["events"][f"stall_{reason.value}"] for reason in Stall if reason)
+    script = compare(Setting(config, width=512), Traffic(requests=2000, fail=0.5, seed=2))
+    assert all(script.events[f"stall_{reason.value}"] for reason in Stall if reason)
 
 
 def test_equal_where_fetches_are_overdue():
     traffic = Traffic(requests=400, overdue=0.05, timeout=1024, weights={LOOKUP: 3, ACQUIRE: 1})
-    result = compare(GEOMETRIES["plru"][0], traffic)
-    assert result["events"]["timeout"] > 3
+    script = compare(Setting(GEOMETRIES["plru"][0]), traffic)
+    assert script.events["timeout"] > 3
 
 
 def test_equal_with_many_misses():
     """Lookups alone, with as many open as a port has tags."""
     traffic = Traffic(requests=1000, weights=LOOKUPS, keys=300, window=200, latency=(90, 110))
-    result = compare(GEOMETRIES["direct-mapped"][0], traffic, log_entries=12)
-    assert result["events"]["miss"] > 500
+    script = compare(Setting(GEOMETRIES["direct-mapped"][0], log_entries=12), traffic)
+    assert script.events["miss"] > 500
+
+
+@pytest.mark.parametrize("cycles", [100, 333, 999])
+def test_equal_after_a_reset_in_the_middle(cycles):
+    """Whatever was under way leaves nothing behind."""
+    setting = Setting(GEOMETRIES["tenants"][0], tenant_ways=TENANT_WAYS["tenants"])
+    player = Player("context_cache", verilog("context_cache", (setting, ""), setting.verilog),
+                    "icarus")
+    cut = Script(setting, Traffic(requests=1000, keys=24, tenants=2, fail=0.05))
+    Script(setting, Traffic(requests=400, keys=24, tenants=2, seed=2)).compare(
+        player, before=cut.rows(player.inputs)[:cycles])
 
 
 def test_a_change_of_one_cycle_is_seen(monkeypatch):
@@ -92,7 +89,7 @@ def test_a_change_of_one_cycle_is_seen(monkeypatch):
 
     monkeypatch.setattr(WriteBuffer, "elaborate", late)
     with pytest.raises(AssertionError, match=r"cycle \d+: model"):
-        compare(GEOMETRIES["plru"][0], Traffic(requests=600), mutate="// late done\n")
+        compare(Setting(GEOMETRIES["plru"][0]), Traffic(requests=600), variant="late done")
 
 
 def _every_geometry():
@@ -113,10 +110,9 @@ def _every_geometry():
 @pytest.mark.slow
 @pytest.mark.parametrize("config, number", list(_every_geometry()))
 def test_equal_everywhere(config, number):
-    """50,000 requests to each of 20 geometries, on 1, 2 or 3 ports; about 10 minutes each."""
+    """50,000 requests to each of 20 geometries, on 1, 2 or 3 ports."""
     keys = min(3 * config.sets * config.ways // 2 + 6, 128)
     stalls = STALLS if number % 2 else {}
     traffic = Traffic(**{"requests": 50_000, "keys": keys, "fail": 0.02, "seed": number} | stalls)
-    result = compare(config, traffic, ports=1 + number % 3, log_entries=8, width=512,
-                     simulator="verilator")
-    assert result["answers"] >= 50_000
+    setting = Setting(config, ports=1 + number % 3, width=512, log_entries=8)
+    assert compare(setting, traffic, simulator="verilator").answers >= 50_000

@@ -30,10 +30,10 @@ class ContextCache(wiring.Component):
     """Non-blocking, set-associative cache of a table of fixed-size entries in the host's memory.
 
     Takes requests on `port[n]` and answers each exactly once, on the same port. A hit is answered 2
-    cycles after it is taken, one request a cycle over all ports; an entry may be acquired again 3
-    cycles after it was. Answers of one port to one key come in order, except that COMMIT and
-    PREFETCH never wait. `fetch` is a read client built unordered; at most `cache.misses` are in
-    flight.
+    cycles after it is taken, one request a cycle over all ports; a waiting ACQUIRE may have its
+    answer 3 cycles after the COMMIT. Answers of one port to one key come in order, except that
+    COMMIT and PREFETCH never wait. `fetch` is a read client built unordered; at most
+    `cache.misses` are in flight.
 
     Errors: a key outside `host_table` is BAD_KEY, and so is a COMMIT of an entry that is not
     locked; a failed fetch gives FETCH_FAILED to all who wait for it and installs nothing. A client
@@ -278,6 +278,8 @@ class ContextCache(wiring.Component):
             waiter.acquire.eq(item.op == Operation.ACQUIRE),
             self.waiters.link.eq(do.link), self.waiters.tail.eq(do.tail),
             self.waiters.wake[0].eq(do.wake), self.waiters.woken[0].eq(do.woken),
+            self.waiters.note.eq(do.note), self.waiters.heir.eq(do.heir),
+            self.waiters.commit.eq(item.valid & (item.op == Operation.COMMIT)),
             self.waiters.current.eq(item.slot), self.waiters.free.eq(do.free_slot),
         ]
         for number in range(self.ports):

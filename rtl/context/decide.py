@@ -61,6 +61,7 @@ class OutcomeLayout(data.StructLayout):
             "park": bit, "reason": Stall,
             "append": bit, "link": bit, "tail": unsigned(slot_bits),
             "wake": bit, "woken": unsigned(slot_bits), "free_slot": bit,
+            "note": bit, "heir": unsigned(slot_bits),  # the first to wait for the locked entry
             "start": bit, "phase": bit,  # a miss, into `way`
             "forward": bit,  # whose entry is in the write buffer
             "merge": bit, "merged": unsigned(miss_bits),  # a first request waits for this miss
@@ -108,7 +109,7 @@ class Decision(wiring.Component):
                     self._request(m)
         m.d.comb += [
             self.events.key.eq(self.item.key),
-            self.events.way.eq(self.do.way),
+            self.events.way.eq(self.way),
             self.events.victim.eq(self.do.victim),
             self.events.writeback.eq(self.do.push),
             self.events.stall.eq(self.do.park),
@@ -142,7 +143,10 @@ class Decision(wiring.Component):
             victims.eq(self.idle & self.room.allowed),
             self.candidate.eq(free.any() | victims.any()),
         ]
-        way = self.do.way
+        # A signal of its own, not read back from `do`: an event-driven simulator wakes the
+        # readers of any part of `do` with every part, and would never settle.
+        way = self.way = Signal(self.policy.way_bits)
+        m.d.comb += self.do.way.eq(way)
         of_dirty, of_match, of_free = (
             self.policy.first_of(m, mask) for mask in (self.idle_dirty, self.match, free))
         victim = self.policy.victim(m, self.word.age, victims)
@@ -202,6 +206,7 @@ class Decision(wiring.Component):
             self.do.update.eq(1), self.do.free_slot.eq(1), self.do.changed.eq(1),
             self.do.read.eq(1),
             self.do.wake.eq(~ends & ~locks), self.do.woken.eq(self.after),
+            self.do.note.eq(~ends & locks), self.do.heir.eq(self.after),
             self.next.head.eq(self.after), self.next.waiting.eq(~ends),
             self.next.locked.eq(locks),
             self.events.replay.eq(1),
@@ -219,7 +224,7 @@ class Decision(wiring.Component):
             self.do.update.eq(1),
         ]
         for way in range(self.policy.ways):
-            chosen = push & (self.do.way == way)
+            chosen = push & (self.way == way)
             with m.If((self.idle[way] & ~self.idle_dirty[way]) | chosen):
                 m.d.comb += self.word_out.lines[way].valid.eq(0)
         forgotten = self.idle & Cat(line.hinted for line in (
@@ -294,6 +299,8 @@ class Decision(wiring.Component):
             m.d.comb += [
                 self.do.hit.eq(present),
                 self.do.merge.eq(~present & ~line.waiting), self.do.merged.eq(line.miss),
+                self.do.note.eq(present & line.locked & ~line.waiting),
+                self.do.heir.eq(self.slot),
                 self.events.hit.eq(present), self.events.merged.eq(~present),
                 self.events.useful.eq(present & line.hinted),
                 self.events.late.eq(~present & line.hinted),

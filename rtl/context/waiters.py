@@ -30,6 +30,12 @@ class Waiters(wiring.Component):
     `woken[n]`, 0 for requests and 1 for fills; `token` is the slot at the head of those queues
     and `waiter_out` its request, until `next`. `after` follows `current` in its list; `free`
     returns `current`. All answers are in the same cycle.
+
+    Two need not go through a queue: `token` is their slot in the very cycle of their `wake[0]`,
+    which is dropped when `next` takes it. One is the heir: `note` says that `heir` is the first to
+    wait for `waiter.key`, whose entry is locked and here, and the last one noted is woken by its
+    entry's `commit`. The other is what follows a LOOKUP that `next` took the cycle before, if it
+    was in the list by then; so a list of LOOKUPs is answered one a cycle.
     """
 
     def __init__(self, ports: int, slots: int, misses: int):
@@ -43,6 +49,7 @@ class Waiters(wiring.Component):
             "token_valid": Out(1), "token": Out(bits), "waiter_out": Out(WaiterLayout()),
             "next": In(1),
             "current": In(bits), "after": Out(bits), "free": In(1),
+            "note": In(1), "heir": In(bits), "commit": In(1),
         })
         self.ports = ports
         self.slots = slots
@@ -72,16 +79,46 @@ class Waiters(wiring.Component):
                 m.d.comb += mine.eq(self.slot[port])
         write, read = store.write_port(), store.read_port(domain="comb")
         link, follow = links.write_port(), links.read_port(domain="comb")
+        direct, slot = self._directly(m, links.read_port(domain="comb"), link, mine)
+        queued = self.next & ~direct
         m.d.comb += [
             write.addr.eq(mine), write.data.eq(self.waiter), write.en.eq(self.append),
             link.addr.eq(self.tail), link.data.eq(mine), link.en.eq(self.append & self.link),
             *(queue.w_data.eq(woken) for queue, woken in zip(tokens, self.woken, strict=True)),
-            *(queue.w_en.eq(wake) for queue, wake in zip(tokens, self.wake, strict=True)),
-            self.token_valid.eq(tokens[0].r_rdy | tokens[1].r_rdy),
-            self.token.eq(Mux(tokens[0].r_rdy, tokens[0].r_data, tokens[1].r_data)),
-            tokens[0].r_en.eq(self.next),
-            tokens[1].r_en.eq(self.next & ~tokens[0].r_rdy),
+            tokens[0].w_en.eq(self.wake[0] & ~(direct & self.next)),
+            tokens[1].w_en.eq(self.wake[1]),
+            self.token_valid.eq(direct | tokens[0].r_rdy | tokens[1].r_rdy),
+            self.token.eq(Mux(direct, slot, Mux(
+                tokens[0].r_rdy, tokens[0].r_data, tokens[1].r_data))),
+            tokens[0].r_en.eq(queued),
+            tokens[1].r_en.eq(queued & ~tokens[0].r_rdy),
             read.addr.eq(self.token), self.waiter_out.eq(read.data),
             follow.addr.eq(self.current), self.after.eq(follow.data),
         ]
         return m
+
+    def _directly(self, m, ahead, link, mine):
+        """Whether a slot that is woken in this cycle is known already, and which."""
+        noted = Signal(data.StructLayout({"valid": 1, "key": KEY_BITS, "slot": self.slot_bits}))
+        chained = Signal(data.StructLayout({"valid": 1, "slot": self.slot_bits}))
+        linked = Signal(1 << self.slot_bits)  # slots with another one behind them
+        inherits = Signal()
+        m.d.comb += [
+            inherits.eq(self.commit & noted.valid & (noted.key == self.waiter.key)),
+            ahead.addr.eq(self.token),
+        ]
+        with m.If(self.note):
+            m.d.sync += [noted.valid.eq(1), noted.key.eq(self.waiter.key),
+                         noted.slot.eq(self.heir)]
+        with m.Elif(inherits):
+            m.d.sync += noted.valid.eq(0)
+        m.d.sync += [
+            chained.valid.eq(self.next & ~self.waiter_out.acquire
+                             & linked.bit_select(self.token, 1)),
+            chained.slot.eq(ahead.data),
+        ]
+        with m.If(self.append):
+            m.d.sync += linked.bit_select(mine, 1).eq(0)
+        with m.If(link.en):
+            m.d.sync += linked.bit_select(link.addr, 1).eq(1)
+        return inherits | chained.valid, Mux(inherits, noted.slot, chained.slot)

@@ -95,8 +95,9 @@ class Outcome:
     answer: Answer | None = None
     parked: Stall = Stall.NONE
     wake: Waiter | None = None  # goes next in its list
+    heir: Waiter | None = None  # the first to wait for an entry that is locked and here
+    joined: Waiter | None = None  # a list, and took a slot
     freed_slot: bool = False
-    taken_slot: bool = False
     miss: Miss | None = None
     forward: bool = False
     push: int | None = None  # key into the write buffer
@@ -161,6 +162,8 @@ class ContextCache:
         self.arriving: list[list[Answer]] = [[] for _ in range(ports)]
         self.slots = [min(config.misses * config.targets, WAITERS_MAX)] * ports
         self.tokens: tuple[deque[Waiter], deque[Waiter]] = (deque(), deque())
+        self.heir: Waiter | None = None  # of the last entry that got one
+        self.chained: Waiter | None = None  # follows what was selected the cycle before
         self.flushing = [False] * ports
         self.buffer = WriteBuffer(config.write_buffer, beats)
         self.misses = MissTable(config.misses, config.timeout_cycles)
@@ -200,7 +203,7 @@ class ContextCache:
                 under_way[first.port] += 1
         out.beat_taken = i.beat is not None and (
             self.misses.arrived is None or (filled and self.misses.forwarded is None))
-        picked = self._select(i, out, under_way, free_misses)
+        picked = self._select(i, out, do, under_way, free_misses)
         self._finish(i, out, item if not stale else None, do, fill if filled else None, picked)
         return out
 
@@ -216,16 +219,21 @@ class ContextCache:
                 out.answers[port] = queue.popleft()
         return under_way
 
-    def _select(self, i: Inputs, out: Outputs, under_way: list[int],
+    def _select(self, i: Inputs, out: Outputs, do: Outcome, under_way: list[int],
                 free_misses: int) -> Item | None:
         """Waiting requests, then FLUSH_ALL, then the ports in turn."""
         if self.now < self.config.sets:
             return None  # still emptying the sets
+        known = do.wake if do.wake in (self.heir, self.chained) else None
+        self.chained = None
+        if known and under_way[known.request.port] < ANSWER_DEPTH:
+            do.wake = None
+            return self._next_in_list(known, do)
         for tokens in self.tokens:
-            if tokens:
+            if tokens and not known:
                 waiter = tokens[0]
                 if under_way[waiter.request.port] < ANSWER_DEPTH:
-                    return Item(Kind.REPLAY, waiter.request, tokens.popleft())
+                    return self._next_in_list(tokens.popleft(), do)
                 break
         if self.sweep.ready:
             return Item(Kind.SWEEP, Request(0, LOOKUP, self.sweep.set))
@@ -245,6 +253,14 @@ class ContextCache:
                 return Item(Kind.RETRY, retry.head)
         return None
 
+    def _next_in_list(self, waiter: Waiter, do: Outcome) -> Item:
+        """The first of its list goes. What follows a LOOKUP is known then, if it did not join in
+        this very cycle."""
+        if waiter.request.op == LOOKUP and len(waiter.line.waiting) > 1:
+            follows = waiter.line.waiting[1]
+            self.chained = follows if follows is not do.joined else None
+        return Item(Kind.REPLAY, waiter.request, waiter)
+
     def _finish(self, i: Inputs, out: Outputs, item: Item | None, do: Outcome,
                 fill: Arrival | None, picked: Item | None) -> None:
         """What the cycle leaves to the next one."""
@@ -258,10 +274,11 @@ class ContextCache:
             arriving[do.answer.request.port].append(do.answer)
         if do.wake:
             self.tokens[0].append(do.wake)
+        self.heir = do.heir or self.heir
         self.arriving = arriving
         self._queues(i, out, item, do, wake)
         port = item.request.port if item else 0
-        self.slots[port] += do.freed_slot - do.taken_slot
+        self.slots[port] += do.freed_slot - (do.joined is not None)
         out.write, out.data_taken = self.buffer.send(i.write_ready, i.data_ready)
         self.sweep.end_cycle(do, port, issued=bool(picked and picked.kind is Kind.SWEEP),
                              wake=wake, drained=drained)
@@ -349,7 +366,9 @@ class ContextCache:
         failed = line.state is State.FAILED
         line.waiting.popleft()
         line.locked = waiter.request.op == ACQUIRE and not failed
-        if line.waiting and not line.locked:
+        if line.waiting and line.locked:
+            do.heir = line.waiting[0]
+        elif line.waiting:
             do.wake = line.waiting[0]
         if failed and not line.waiting:
             line.state = State.EMPTY
@@ -415,8 +434,10 @@ class ContextCache:
             if not self.slots[request.port]:
                 do.parked = Stall.SLOTS
                 return
-            line.waiting.append(Waiter(request, line, present))
-            do.taken_slot = True
+            do.joined = Waiter(request, line, present)
+            line.waiting.append(do.joined)
+            if present and line.locked and len(line.waiting) == 1:
+                do.heir = do.joined
         else:
             line.locked = request.op == ACQUIRE
             self.set_of(request.key).policy.use(line.number)

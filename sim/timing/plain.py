@@ -31,7 +31,7 @@ PORT = np.dtype([(name, "i8") for name in (
     "untried", "awake", "stale", "blocked", "taken")])
 STATE = np.dtype([(name, "i8") for name in (
     "now", "clock", "turn", "free", "in_flight", "item", "kind", "answered",  # kept
-    "arrived", "bus", "beats_left", "fetched",
+    "chained", "arrived", "bus", "beats_left", "fetched",
     "parked", "settled", "wake", "changed", "retried")])  # of this cycle
 
 
@@ -219,16 +219,36 @@ def _wrapped(model, port):
 
 
 @compiled
+def _waiter(model):
+    """What goes on from a waiting list: what is woken in this cycle, if that was known before."""
+    state = model.state[0]
+    waiter = state.chained
+    if waiter >= 0:
+        if model.ports[model.requests[waiter].port].under_way < ANSWER_DEPTH:
+            state.wake = -1
+            return waiter
+        return -1
+    for queue in range(_replays(model), _replays(model) + 2):
+        if _count(model, queue):
+            waiter = _ahead(model, queue, 0)
+            if model.ports[model.requests[waiter].port].under_way < ANSWER_DEPTH:
+                return _pop(model, queue)
+            break
+    return -1
+
+
+@compiled
 def _select(model, starved):
     """The next item and its kind: waiting requests first, then the ports in turn."""
     state = model.state[0]
     state.retried = -1
-    for queue in range(_replays(model), _replays(model) + 2):
-        if _count(model, queue):
-            first = _ahead(model, queue, 0)
-            if model.ports[model.requests[first].port].under_way < ANSWER_DEPTH:
-                return _pop(model, queue), REPLAY
-            break
+    waiter = _waiter(model)
+    state.chained = -1
+    if waiter >= 0:
+        follows = model.requests[waiter].next
+        if follows != state.item:  # which may have joined the list in this very cycle
+            state.chained = follows
+        return waiter, REPLAY
     for step in range(len(model.ports)):
         number = _wrapped(model, state.turn + step)
         port, parked = model.ports[number], _count(model, _retries(model, number))

@@ -80,7 +80,7 @@ def predict(cache: Geometry, trace: Trace) -> Any:
     lines["head"] = -1
     state = np.zeros(1, plain.STATE)
     state["now"] = cache.sets  # until then they are being emptied
-    state["item"] = state["arrived"] = -1
+    state["item"] = state["arrived"] = state["chained"] = -1
     state["free"] = cache.misses + AHEAD
     queues = 2 * trace.ports + 3
     longest = max(slots * trace.ports, cache.misses + AHEAD, RETRY_DEPTH)

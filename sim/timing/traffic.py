@@ -19,6 +19,7 @@ from sim.timing.interface import (
     Request,
 )
 
+KEY_BITS = 24
 MIXED = {LOOKUP: 40, ACQUIRE: 40, PREFETCH: 8, FLUSH: 5, INVALIDATE: 5, FLUSH_ALL: 0.3}
 
 
@@ -43,6 +44,23 @@ class Traffic:
     timeout: int = 1 << 18
 
 
+def some_keys(rng: random.Random, entries: int, count: int) -> list[int]:
+    """Different keys, of which each second differs from the one before in one bit: what mixes up
+    two entries is seen."""
+    keys: dict[int, None] = {}
+    while len(keys) < count - 1:
+        key = rng.randrange(entries)
+        keys |= {key: None, key ^ entries >> rng.randrange(1, entries.bit_length()): None}
+    return list(keys)[:count] or [rng.randrange(entries)]
+
+
+def outside_key(rng: random.Random, entries: int) -> int:
+    """Beyond a table of `entries`, a power of 2; every second time by a single bit."""
+    if rng.random() < 0.5:
+        return 1 << rng.randrange(entries.bit_length() - 1, KEY_BITS)
+    return rng.randrange(entries, 1 << KEY_BITS)
+
+
 class Client:
     def __init__(self, port: int, traffic: Traffic, entries: int, requests: int):
         self.port = port
@@ -50,7 +68,7 @@ class Client:
         self.entries = entries
         self.rng = random.Random(traffic.seed * 100 + port)
         draw = random.Random(traffic.seed)
-        self.keys = draw.sample(range(entries), min(traffic.keys, entries))
+        self.keys = some_keys(draw, entries, min(traffic.keys, entries))
         self.left = requests
         self.tags = deque(range(256))
         self.open = 0
@@ -76,8 +94,8 @@ class Client:
         rng, weights = self.rng, self.traffic.weights
         op = rng.choices(list(weights), list(weights.values()))[0]
         key = rng.choice(self.keys)
-        if rng.random() < self.traffic.outside and self.entries < 1 << 24:
-            key = rng.randrange(self.entries, 1 << 24)
+        if rng.random() < self.traffic.outside and self.entries < 1 << KEY_BITS:
+            key = outside_key(rng, self.entries)
         return Request(self.port, op, key, self.tags.popleft(),
                        rng.randrange(self.traffic.tenants))
 

@@ -1,20 +1,14 @@
-"""The cache and its timing model in step: the same inputs, and each cycle's outputs compared."""
+"""The context cache's ports, as the timing model speaks of them."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
-
-import cocotb
-from cocotb.clock import Clock
-from cocotb.triggers import RisingEdge
 
 from rtl.config import CacheConfig
 from rtl.context.interface import CacheRequest, CacheResponse
 from rtl.context.observe import CacheEvents
 from rtl.dma.interface import DmaStatus, ReadBeat, ReadRequest, WriteRequest
-from sim.timing.context_cache import ContextCache
 from sim.timing.interface import Event, Inputs, Outputs
-from sim.timing.traffic import Traffic, World
-from tb.bits import number, pack, unpack
-from tb.build import read_job, write_result
+from tb.bits import pack, unpack
 
 BASE = 0x12_3456_0000
 PULSES = ("lookup", "useful", "late", "forward", "bad_key")
@@ -23,46 +17,42 @@ ANY_PULSE = (1 << CacheEvents.as_shape()["reason"].offset) - 1  # the pulses com
 
 
 class Pins:
-    """Drives what the model is given, and reads what it predicts."""
+    """Drives what the model is given, and reads what it predicts.
 
-    def __init__(self, dut, job, config):
-        self.dut = dut
-        self.ports = job["ports"]
+    `write` sets the port of a name, `read` gives its value.
+    """
+
+    def __init__(self, write: Callable[[str, int], None], read: Callable[[str], int],
+                 config: CacheConfig, ports: int, width: int):
+        self.write, self.get = write, read
+        self.ports = ports
         self.size = config.entry_bytes
         self.request = CacheRequest(self.size, config.tenants)
         self.response = CacheResponse(self.size)
-        self.beat = ReadBeat(job["width"])
-        self.empty = max(job["width"] // 8 - self.size, 0)
-        self.driven = {}
+        self.beat = ReadBeat(width)
+        self.empty = max(width // 8 - self.size, 0)
+        self.driven: dict[str, int] = {}
         for port in range(self.ports):
             self.set(f"port__{port}__request__payload", 0)
         self.set("fetch__response__payload", 0)
 
-    def set(self, name, value):
+    def set(self, name: str, value: int) -> None:
         """Only what changes: each access costs."""
         if self.driven.get(name) != value:
             self.driven[name] = value
-            getattr(self.dut, name).value = value
+            self.write(name, value)
 
-    def get(self, name):
-        return number(getattr(self.dut, name).value)
+    def bit(self, name: str) -> bool:
+        return self.get(name) == 1
 
-    def bit(self, name):
-        return getattr(self.dut, name).value == 1
-
-    async def reset(self, log_entries: int, tenant_ways=()):
-        """The first cycle after it is the model's cycle 0."""
-        Clock(self.dut.clk, 10, unit="ns").start(start_high=False)
-        self.dut.rst.value = 1
-        self.dut.host_table.value = BASE | log_entries << 64
+    def rest(self, log_entries: int, tenant_ways: Sequence[int] = ()) -> None:
+        """As during the reset; the first cycle after it is the model's cycle 0."""
+        self.set("host_table", BASE | log_entries << 64)
         for tenant, ways in enumerate(tenant_ways):
-            getattr(self.dut, f"tenant_ways__{tenant}").value = ways
+            self.set(f"tenant_ways__{tenant}", ways)
         self.drive(Inputs([None] * self.ports, [False] * self.ports, None, False, False, False))
-        for _ in range(3):
-            await RisingEdge(self.dut.clk)
-        self.dut.rst.value = 0
 
-    def drive(self, i: Inputs):
+    def drive(self, i: Inputs) -> None:
         for port, request in enumerate(i.offered):
             name = f"port__{port}"
             self.set(f"{name}__request__valid", int(request is not None))
@@ -85,7 +75,7 @@ class Pins:
         self.set("writeback__done__valid", int(i.done))
         self.set("writeback__done__payload", 0)
 
-    def _key(self, word):
+    def _key(self, word: dict[str, int]) -> int:
         return (word["address"] - BASE) // self.size
 
     def sample(self, i: Inputs) -> dict[str, Any]:
@@ -134,35 +124,3 @@ def predicted(out: Outputs) -> dict[str, Any]:
         "fetch": out.fetch, "write": out.write, "beat": out.beat_taken, "data": out.data_taken,
         "events": sorted(shown),
     }
-
-
-@cocotb.test(timeout_time=20, timeout_unit="sec")
-async def equal(dut):
-    job = read_job()
-    config = CacheConfig(**job["cache"])
-    traffic = Traffic(**job["traffic"] | {"weights": dict(job["weights"]) or
-                                          Traffic().weights})
-    beats = max(8 * config.entry_bytes // job["width"], 1)
-    model = ContextCache(config, job["ports"], beats=beats, log_entries=job["log_entries"],
-                         tenant_ways=job["tenant_ways"])
-    world = World(traffic, job["ports"], beats, job["log_entries"])
-    pins = Pins(dut, job, config)
-    await pins.reset(job["log_entries"], job["tenant_ways"])
-    counts, answered, idle = {}, 0, 0
-    while idle < 50:
-        now = model.now
-        i = world.drive(now)
-        pins.drive(i)
-        out = model.step(i)
-        await RisingEdge(dut.clk)
-        want, have = predicted(out), pins.sample(i)
-        assert want == have, f"cycle {now}: model {want}\nhardware {have}"
-        world.settle(now, i, out)
-        for event in out.events:
-            name = f"stall_{event[1]}" if event[0] == "stall" else str(event[0])
-            counts[name] = counts.get(name, 0) + 1
-        progress = len(want["answers"])
-        answered += progress
-        idle = 0 if not world.quiet else idle + 1
-        assert now < job["limit"], f"not done after {now} cycles"
-    write_result({"cycles": model.now, "answers": answered, "events": counts})
