@@ -28,20 +28,28 @@ def dma(settings: Settings) -> list[Row]:
         config = dataclasses.replace(settings.config, data_width=width,
                                      name=f"{settings.config.name} {width} b")
         each = dataclasses.replace(settings, config=config)
-        rows += [*_writes(each), *_reads(each), *_small(each), *_both(each), *_latency(each)]
+        rows += [*_writes(each), *_reads(each), *_small(each), *_both(each), *_beside(each),
+                 *_latency(each)]
     return rows
 
 
-def _run(settings: Settings, **job: Any) -> dict[str, Any]:
-    """One writer and one ordered reader."""
+def _run(settings: Settings, bulk: int = 0, weight: int = 1, **job: Any) -> dict[str, Any]:
+    """One writer and one ordered reader; with `bulk` of each more, the reader is a cache's.
+
+    `weight` is its own, where all others have 1.
+    """
     config = settings.config
+    ordered = (not bulk, *(True,) * bulk)
+    count, weights = len(ordered), (weight, *(1,) * bulk)
     overrides = [f"data_width={config.data_width}"]
     overrides += [f"dma.{name}={value}" for name, value in dataclasses.asdict(config.dma).items()]
     return simulate(
-        "dma", ("speed", repr(config.dma), config.data_width),
-        lambda: to_verilog(Dma(config, 1, 1, (True,)), "dma"), "tb.dma_speed_tb",
+        "dma", ("speed", repr(config.dma), config.data_width, bulk, weight),
+        lambda: to_verilog(Dma(config, count, count, ordered, (), weights), "dma"),
+        "tb.dma_speed_tb",
         settings.simulator, seed=settings.seed, testcase="speed",
-        job={"preset": "asic400g", "settings": overrides, "ordered": (True,), **job})
+        job={"preset": "asic400g", "settings": overrides, "ordered": ordered, "bulk": bulk,
+             **job})
 
 
 def _beats(seen: dict[str, Any]) -> float:
@@ -108,9 +116,23 @@ def _both(settings: Settings) -> Iterator[Row]:
                _beats(seen), at_least=0.98)
 
 
+def _beside(settings: Settings) -> Iterator[Row]:
+    """Context misses while payload is written and read by three ports each."""
+    entry = settings.config.context.entry_bytes
+    for weight in (1, settings.config.dma.context_weight):
+        taken = _run(settings, bulk=3, weight=weight, latency=200,
+                     reads={"length": entry, "skew": 0, "count": OPERATIONS},
+                     writes={"length": 4096, "skew": 0, "count": OPERATIONS // 2})["reads_taken"]
+        # the first ones find an empty engine
+        rate = (len(taken) - 65) / (taken[-1] - taken[64])
+        yield _row(settings, f"context reads beside payload, weight {weight}", "requests/cycle",
+                   round(rate, 4))
+
+
 def _latency(settings: Settings) -> Iterator[Row]:
     for kind in ("writes", "reads"):
-        seen = _run(settings, **{kind: {"length": SMALL, "skew": 0, "count": 1}})
+        job: dict[str, Any] = {kind: {"length": SMALL, "skew": 0, "count": 1}}
+        seen = _run(settings, **job)
         cycle, _, beats = seen["tlps"][0]
         yield _row(settings, f"{kind[:-1]} request to TLP, idle engine", "cycles",
                    cycle - beats + 1 - seen[f"{kind}_taken"][0], at_most=4)

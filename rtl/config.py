@@ -58,6 +58,9 @@ class DmaConfig:
     rcb: Literal[64, 128] = 64  # Read Completion Boundary
     tags: Annotated[int, Field(ge=1, le=1024)] = 64  # reads in flight
     timeout_cycles: Annotated[int, Field(ge=256, le=1 << 30)] = 1 << 16  # of a read
+    # TLPs a round, where payload has 1: of the context caches, and of completions and receive WQEs
+    context_weight: Annotated[int, Field(ge=1, le=16)] = 4
+    completion_weight: Annotated[int, Field(ge=1, le=16)] = 2
 
     @model_validator(mode="after")
     def _check(self) -> "DmaConfig":

@@ -27,9 +27,15 @@ from rtl.responder import Responder
 from rtl.responder.records import ResponderCounters, ResponderEvents
 from rtl.stream import PacketLayout
 
-WRITERS = 5  # of the DMA engine: payload, CQEs, entries of the three caches
-# Its readers: the three caches, receive WQEs, READs and atomics.
-READS_IN_ORDER = (False, False, False, True, True)
+
+def dma_engine(config: NicConfig) -> Dma:
+    """Its writers: payload, CQEs, entries of the three caches. Its readers: the three caches,
+    receive WQEs, READs and atomics."""
+    context, completion = config.dma.context_weight, config.dma.completion_weight
+    writers = (1, completion, context, context, context)
+    readers = (context, context, context, completion, 1)
+    in_order = (False, False, False, True, True)
+    return Dma(config, len(writers), len(readers), in_order, writers, readers)
 
 
 class Counters(data.Struct):
@@ -110,8 +116,7 @@ class Nic(wiring.Component):
                    cqc.writeback)
         readers = (context.fetch, mpt.fetch, cqc.fetch, responder.wqe,
                    responder.read)
-        m.submodules.dma = dma = Dma(config, writers=WRITERS, readers=len(READS_IN_ORDER),
-                                     ordered=READS_IN_ORDER)
+        m.submodules.dma = dma = dma_engine(config)
 
         # Wire side
         connect(m, flipped(self.mac_rx), parser.i)

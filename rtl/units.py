@@ -22,12 +22,6 @@ def _context_cache(config: NicConfig) -> wiring.Component:
     return ContextCache(config.context, config.data_width)
 
 
-def _dma(config: NicConfig) -> wiring.Component:
-    from rtl.dma import Dma
-    from rtl.nic import READS_IN_ORDER, WRITERS
-    return Dma(config, writers=WRITERS, readers=len(READS_IN_ORDER), ordered=READS_IN_ORDER)
-
-
 UNITS: dict[str, Callable[[NicConfig], wiring.Component]] = {
     "nic": _of("rtl.nic", "Nic"),
     "parser": _of("rtl.parser", "Parser"),
@@ -35,6 +29,6 @@ UNITS: dict[str, Callable[[NicConfig], wiring.Component]] = {
     "icrc_check": _of("rtl.icrc", "IcrcCheck"),
     "icrc_insert": _of("rtl.icrc", "IcrcInsert"),
     "context_cache": _context_cache,
-    "dma": _dma,
+    "dma": _of("rtl.nic", "dma_engine"),
     "responder": _of("rtl.responder", "Responder"),
 }

@@ -14,6 +14,7 @@ PAGES = 64  # of 4096 bytes, that the reads go round
 @cocotb.test(timeout_time=200, timeout_unit="ms")
 async def speed(dut):
     """`writes` and `reads` of the job: {length, skew, count}, each on one port, back to back.
+    `bulk` writers more write what `writes` says, and as many readers more read the like.
 
     Gives the cycles of the requests taken, of each TLP (with its beats), of each beat read.
     """
@@ -22,6 +23,9 @@ async def speed(dut):
     bench.fill(SOURCE, (PAGES + 1) * 4096)
     writer = bench.add_writer(_jobs(job["writes"], REGION, bench)) if "writes" in job else None
     reader = bench.add_reader(_jobs(job["reads"], SOURCE, bench)) if "reads" in job else None
+    for i in range(1, job.get("bulk", 0) + 1):
+        bench.add_writer(_jobs(job["writes"], REGION * (i + 1), bench))
+        bench.add_reader(_jobs(job["writes"], SOURCE, bench))
     host = await bench.start(latency=job.get("latency", 100))
     host.requests = deque()
     started = time.monotonic()
@@ -46,6 +50,6 @@ def _jobs(what: dict[str, int], base: int, bench: Bench) -> list[Job]:
     for i in range(what["count"]):
         place = base + i * step % max(step, room - room % step) + skew
         jobs.append(Job(place, length, i % 1024,
-                        bench.rng.randbytes(length) if base == REGION else b""))
+                        b"" if base == SOURCE else bench.rng.randbytes(length)))
     return jobs
 

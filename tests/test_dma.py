@@ -14,17 +14,19 @@ WRITERS = 3
 
 
 def bench(test, preset, settings=(), *, writers=WRITERS, ordered=ORDERED, simulator="verilator",
-          seed=1, variant="", module="tb.dma_tb", **job):
+          seed=1, variant="", module="tb.dma_tb", writer_weights=(), reader_weights=(), **job):
     """Build the engine of a configuration and run one test of the bench on it.
 
     `variant` names an engine that was changed on purpose.
     """
     config = override(load(preset), list(settings))
-    key = (repr(config), writers, ordered, variant)
+    weights = tuple(writer_weights), tuple(reader_weights)
+    key = (repr(config), writers, ordered, variant, weights)
     job = {"preset": preset, "settings": list(settings), "writers": writers,
            "readers": len(ordered), "ordered": ordered, **job}
     return simulate(
-        "dma", key, lambda: to_verilog(Dma(config, writers, len(ordered), ordered), "dma"),
+        "dma", key,
+        lambda: to_verilog(Dma(config, writers, len(ordered), ordered, *weights), "dma"),
         module, simulator, job=job, testcase=test, seed=seed)
 
 
@@ -59,6 +61,19 @@ def test_read_rate(latency):
     skip = len(cycles) // 4
     bound = min(1.0, tags * mrrs / size / latency)
     assert len(cycles) - 1 - skip >= 0.95 * bound * (cycles[-1] - cycles[skip])
+
+
+def test_weights():
+    """Context reads beside three ports that write and three that read payload. Bound with weight w:
+    w of every 3 × 4 beats, 3 reads, and w."""
+    def rate(weight):
+        taken = bench("speed", "asic400g", module="tb.dma_speed_tb", writers=4,
+                      ordered=(False, True, True, True), reader_weights=(weight, 1, 1, 1), bulk=3,
+                      latency=200, reads={"length": 256, "skew": 0, "count": 200},
+                      writes={"length": 4096, "skew": 0, "count": 80})["reads_taken"]
+        return (len(taken) - 65) / (taken[-1] - taken[64])  # the first find an empty engine
+
+    assert rate(4) > 2 * rate(1)
 
 
 MUTANTS = {

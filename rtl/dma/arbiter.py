@@ -1,5 +1,7 @@
 """Round-robin choice, flow-control credits, the arbiter in front of the request port."""
 
+from collections.abc import Sequence
+
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -13,22 +15,29 @@ from rtl.stream.rotate import rotated
 class RoundRobin(wiring.Component):
     """`grant` (one hot) among `requests`, first the one after the last grant taken (`next`).
 
-    Combinational; the turn moves on in the cycle after `next`.
+    With `weights`, requester i is served up to `weights[i]` times a round, by turns with the
+    others; a round ends when nobody who asks has any left. Combinational; the turn moves on in the
+    cycle after `next`.
     """
 
-    def __init__(self, count: int):
+    def __init__(self, count: int, weights: Sequence[int] = ()):
         super().__init__({"requests": In(count), "next": In(1), "grant": Out(count),
                           "index": Out(range(max(2, count)))})
         self.count = count
+        self.weights = tuple(weights) or (1,) * count
 
     def elaborate(self, platform):
         m = Module()
         behind = Signal(self.count)  # requesters after the last one served
+        able = Signal(self.count)  # to be served in this round
         upper = Signal(self.count)
         chosen = Signal(self.count)
+        m.d.comb += able.eq(self.requests)
+        if len(set(self.weights)) > 1:
+            self._weigh(m, able)
         m.d.comb += [
-            upper.eq(self.requests & behind),
-            chosen.eq(Mux(upper.any(), upper, self.requests)),
+            upper.eq(able & behind),
+            chosen.eq(Mux(upper.any(), upper, able)),
             self.grant.eq(chosen & (~chosen + 1)),
         ]
         for i in range(self.count):
@@ -37,6 +46,20 @@ class RoundRobin(wiring.Component):
                 with m.If(self.next):
                     m.d.sync += behind.eq((1 << self.count) - (2 << i))
         return m
+
+    def _weigh(self, m, able):
+        left = [Signal(range(weight + 1), init=weight, name=f"left_{i}")
+                for i, weight in enumerate(self.weights)]
+        some = Signal(self.count)
+        renew = Signal()
+        m.d.comb += [
+            some.eq(self.requests & Cat(turns != 0 for turns in left)),
+            renew.eq(~some.any()),
+            able.eq(Mux(renew, self.requests, some)),
+        ]
+        for i, (turns, weight) in enumerate(zip(left, self.weights, strict=True)):
+            with m.If(self.next & self.requests.any()):
+                m.d.sync += turns.eq(Mux(renew, weight, turns) - self.grant[i])
 
 
 class Credits(data.Struct):
@@ -96,7 +119,7 @@ class CreditGate(wiring.Component):
 
 
 class RequestArbiter(wiring.Component):
-    """`sources` streams of request beats to one, a whole TLP at a time, round robin.
+    """Streams of request beats, one a weight, to one: a whole TLP at a time, by weighted turns.
 
     Turns the data to its lanes. Latency 1 cycle, one beat a cycle, no bubble between TLPs. Once a
     TLP's first beat was taken no other source gets in before its last. A TLP that `credits` does
@@ -104,25 +127,26 @@ class RequestArbiter(wiring.Component):
     `unsent`: the TLP whose beat is at `o` will not be sent; its credits are back.
     """
 
-    def __init__(self, data_width: int, sources: int):
+    def __init__(self, data_width: int, weights: Sequence[int]):
         beat = stream.Signature(RequestBeat(data_width))
         super().__init__({
-            "i": In(beat).array(sources),
+            "i": In(beat).array(len(weights)),
             "o": Out(stream.Signature(OutputBeat(data_width))),
             "credits": In(Credits, init=NO_LIMIT),
             "unsent": In(1),
         })
         self.data_width = data_width
-        self.sources = sources
+        self.weights = weights
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.turn = turn = RoundRobin(self.sources)
+        sources = len(self.weights)
+        m.submodules.turn = turn = RoundRobin(sources, self.weights)
         m.submodules.gate = gate = CreditGate()
         m.submodules.skid = skid = SkidBuffer(OutputBeat(self.data_width))
         wiring.connect(m, skid.o, wiring.flipped(self.o))
         locked = Signal()
-        owner = Signal(range(max(2, self.sources)))
+        owner = Signal(range(max(2, sources)))
         index = Signal.like(owner)
         beat = Signal(RequestBeat(self.data_width))
         valid = Signal()

@@ -1,5 +1,7 @@
 """The DMA engine: all of the NIC's traffic to host memory."""
 
+from collections.abc import Sequence
+
 from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -49,8 +51,9 @@ class Dma(wiring.Component):
 
     Latency: 3 cycles from a write (and its data) to its TLP, 2 from a read; one TLP beat a cycle,
     with no bubble.
-    Ordering: writes of one writer leave in its order; TLPs of the ports take turns. A read that is
-    requested after a write's `done` is behind that write on the link.
+    Ordering: writes of one writer leave in its order; TLPs of the ports take turns, of each
+    as many a round as its weight says (`writer_weights`, `reader_weights`; 1 if not given). A read
+    that is requested after a write's `done` is behind that write on the link.
     `bus_master` (Bus Master Enable of the command register): while 0 no TLP starts on `rq`; it is
     dropped, and its request ends REFUSED. Other TLPs of the request may have been sent.
     `credits`: what the link has granted; a TLP that needs more waits (rtl/dma/arbiter.py).
@@ -60,7 +63,8 @@ class Dma(wiring.Component):
     Clauses: PCIe base specification 2.2 (TLPs), 2.3.2 (completions), 2.4 (ordering).
     """
 
-    def __init__(self, config: NicConfig, writers: int, readers: int, ordered: tuple[bool, ...]):
+    def __init__(self, config: NicConfig, writers: int, readers: int, ordered: tuple[bool, ...],
+                 writer_weights: Sequence[int] = (), reader_weights: Sequence[int] = ()):
         if not 1 <= writers <= 16 or not 1 <= readers <= 16:
             raise ValueError(f"writers and readers must be 1 to 16, not {writers} and {readers}")
         if len(ordered) != readers:
@@ -74,6 +78,10 @@ class Dma(wiring.Component):
         self.ordered = tuple(bool(kept) or dma.mrrs < entry for kept in ordered)
         self.config = config
         self.writers = writers
+        self.writer_weights = tuple(writer_weights) or (1,) * writers
+        self.reader_weights = tuple(reader_weights) or (1,) * readers
+        if (len(self.writer_weights), len(self.reader_weights)) != (writers, readers):
+            raise ValueError(f"there must be {writers} and {readers} weights")
         super().__init__({
             "writer": In(WriteClient(width)).array(writers),
             "reader": In(ReadClient(width)).array(readers),
@@ -89,9 +97,10 @@ class Dma(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         dma, width = self.config.dma, self.config.data_width
-        m.submodules.arbiter = arbiter = RequestArbiter(width, self.writers + 1)
+        m.submodules.arbiter = arbiter = RequestArbiter(
+            width, (*self.writer_weights, sum(self.reader_weights)))
         m.submodules.read = read = ReadEngine(
-            width, dma.tags, dma.mrrs, dma.timeout_cycles, self.ordered)
+            width, dma.tags, dma.mrrs, dma.timeout_cycles, self.ordered, self.reader_weights)
         m.d.comb += arbiter.credits.eq(self.credits)
         m.d.comb += read.requester_id.eq(self.requester_id)
         wiring.connect(m, wiring.flipped(self.rc), read.rc)

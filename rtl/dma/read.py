@@ -1,5 +1,7 @@
 """The read engine: requests to read TLPs, completions to answers."""
 
+from collections.abc import Sequence
+
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
@@ -20,13 +22,14 @@ from rtl.stream import FreeList
 class Issue(wiring.Component):
     """Chooses the next piece to ask for and gives it a tag.
 
-    `piece`: the pieces of each reader, taken round robin. `o`: the read TLPs, one beat each.
+    `piece`: the pieces of each reader, by turns of `weights`. `o`: the read TLPs, one beat each.
     `open` pulses with `tag`, `record` and `reader` for each piece taken; one of length 0 makes no
     TLP and waits for `null_ready`. One tag is kept back for every reader that has none, so
     a reader that fills the table does not lock out the others.
     """
 
-    def __init__(self, data_width: int, tags: int, readers: int):
+    def __init__(self, data_width: int, tags: int, weights: Sequence[int]):
+        readers = len(weights)
         super().__init__({
             "piece": In(stream.Signature(Piece)).array(readers),
             "o": Out(stream.Signature(RequestBeat(data_width))),
@@ -38,11 +41,12 @@ class Issue(wiring.Component):
         })
         self.tags = tags
         self.readers = readers
+        self.weights = weights
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.pool = pool = FreeList(self.tags)
-        m.submodules.turn = turn = RoundRobin(self.readers)
+        m.submodules.turn = turn = RoundRobin(self.readers, self.weights)
         m.d.comb += [pool.give.eq(self.give), pool.given.eq(self.given),
                      self.used.eq(self.tags - pool.count)]
 
@@ -93,7 +97,8 @@ class Issue(wiring.Component):
 
 
 class ReadEngine(wiring.Component):
-    """All read ports. `o`: read TLPs for the arbiter; `rc`: completions, always taken.
+    """All read ports, by turns of `weights`. `o`: read TLPs for the arbiter; `rc`: completions,
+    always taken.
 
     `ordered[i]`: reader i is answered in request order; else as its reads become whole, which
     needs each request to be one piece (`Dma` sees to it). `refuse`: see `InFlight`. Latency from
@@ -101,7 +106,7 @@ class ReadEngine(wiring.Component):
     """
 
     def __init__(self, data_width: int, tags: int, mrrs: int, timeout: int,
-                 ordered: tuple[bool, ...]):
+                 ordered: tuple[bool, ...], weights: Sequence[int]):
         readers = len(ordered)
         super().__init__({
             "client": In(ReadClient(data_width)).array(readers),
@@ -116,11 +121,12 @@ class ReadEngine(wiring.Component):
         self.mrrs = mrrs
         self.timeout = timeout
         self.ordered = ordered
+        self.weights = weights
 
     def elaborate(self, platform):
         m = Module()
         width, tags, readers = self.data_width, self.tags, len(self.ordered)
-        m.submodules.issue = issue = Issue(width, tags, readers)
+        m.submodules.issue = issue = Issue(width, tags, self.weights)
         m.submodules.flight = flight = InFlight(width, tags, readers, self.timeout)
         m.submodules.slots = slots = Reassembly(width, tags, self.mrrs)
         m.submodules.deliver = deliver = Deliver(width, tags, readers)
