@@ -228,6 +228,7 @@ class Host:
         self.peak = 0
         self.log = []  # (cycle, "fetch" or "write", key)
         self.hold_fetch = self.hold_write = False
+        self.refuses = False  # to take write-backs
         for valid, *_ in (self.answer, self.done):
             valid.value = 0
         for _, ready, _ in (self.fetch, self.write, self.data):
@@ -242,6 +243,8 @@ class Host:
 
     def drive(self):
         self.ready = [self.rng.random() >= self.stall for _ in range(3)]
+        if self.refuses:
+            self.ready[1:] = False, False
         ports = (self.fetch, self.write, self.data)
         for (_, ready, _), value in zip(ports, self.ready, strict=True):
             ready.value = value

@@ -10,7 +10,6 @@ from rtl.dma.interface import DmaStatus, ReadBeat, ReadRequest, WriteRequest
 from sim.timing.interface import Event, Inputs, Outputs
 from tb.bits import pack, unpack
 
-BASE = 0x12_3456_0000
 PULSES = ("lookup", "useful", "late", "forward", "bad_key")
 AT_WAY = ("hit", "miss", "merged", "prefetch", "replay")
 ANY_PULSE = (1 << CacheEvents.as_shape()["reason"].offset) - 1  # the pulses come first
@@ -19,15 +18,17 @@ ANY_PULSE = (1 << CacheEvents.as_shape()["reason"].offset) - 1  # the pulses com
 class Pins:
     """Drives what the model is given, and reads what it predicts.
 
-    `write` sets the port of a name, `read` gives its value.
+    `write` sets the port of a name, `read` gives its value. The table begins at `base`.
     """
 
     def __init__(self, write: Callable[[str, int], None], read: Callable[[str], int],
-                 config: CacheConfig, ports: int, width: int):
+                 config: CacheConfig, ports: int, width: int, base: int = 0):
         self.write, self.get = write, read
         self.ports = ports
+        self.base = base
         self.size = config.entry_bytes
         self.request = CacheRequest(self.size, config.tenants)
+        self.mask_bits = self.request["mask"].width
         self.response = CacheResponse(self.size)
         self.beat = ReadBeat(width)
         self.empty = max(width // 8 - self.size, 0)
@@ -47,7 +48,7 @@ class Pins:
 
     def rest(self, log_entries: int, tenant_ways: Sequence[int] = ()) -> None:
         """As during the reset; the first cycle after it is the model's cycle 0."""
-        self.set("host_table", BASE | log_entries << 64)
+        self.set("host_table", self.base | log_entries << 64)
         for tenant, ways in enumerate(tenant_ways):
             self.set(f"tenant_ways__{tenant}", ways)
         self.drive(Inputs([None] * self.ports, [False] * self.ports, None, False, False, False))
@@ -58,7 +59,7 @@ class Pins:
             self.set(f"{name}__request__valid", int(request is not None))
             self.set(f"{name}__response__ready", int(i.ready[port]))
             if request:
-                mask = (1 << self.size) - 1 if request.writes else 0
+                mask = int(request.writes) << request.tag % self.mask_bits
                 self.set(f"{name}__request__payload", pack(self.request, {
                     "op": request.op, "key": request.key, "tag": request.tag, "mask": mask,
                     "tenant": request.tenant}))
@@ -76,7 +77,9 @@ class Pins:
         self.set("writeback__done__payload", 0)
 
     def _key(self, word: dict[str, int]) -> int:
-        return (word["address"] - BASE) // self.size
+        key, rest = divmod(word["address"] - self.base, self.size)
+        assert word["length"] == self.size and not rest and not word.get("attributes", 0), word
+        return key
 
     def sample(self, i: Inputs) -> dict[str, Any]:
         seen: dict[str, Any] = {"taken": [], "answers": [], "fetch": None, "write": None}

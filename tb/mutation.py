@@ -17,7 +17,7 @@ from typing import Any
 from amaranth.lib import wiring
 
 from rtl.config import CacheConfig
-from sim.timing.interface import ACQUIRE, LOOKUP
+from sim.timing.interface import ACQUIRE, FLUSH_ALL, LOOKUP, PREFETCH
 from sim.timing.traffic import Traffic
 from tb.build import build, run
 from tb.context_timing_run import Script, Setting
@@ -71,8 +71,8 @@ def _context_checks(verilog: Path) -> tuple[Check, ...]:
     config = CONTEXT.config
     player, folder = Player("context_cache", verilog), build("context_cache", verilog)
 
-    def timing(name: str, log_entries: int, **fields: Any) -> Check:
-        setting = dataclasses.replace(CONTEXT, log_entries=log_entries)
+    def timing(name: str, log_entries: int, base: int = CONTEXT.base, **fields: Any) -> Check:
+        setting = dataclasses.replace(CONTEXT, log_entries=log_entries, base=base)
         script = Script(setting, Traffic(keys=24, tenants=config.tenants, **fields))
         return Check(f"timing, {name}", lambda number: script.compare(player, plusarg(number)))
 
@@ -90,7 +90,11 @@ def _context_checks(verilog: Path) -> tuple[Check, ...]:
     return (
         timing("stalls", 6, requests=1000, fail=0.1, idle=0.2, stall=0.3),
         timing("none waits", 20, requests=2000, fail=0.05, seed=2),
-        timing("overdue", 11, requests=1000, overdue=0.05, timeout=timeout,
+        timing("many wait", 11, 0xFFFF_FFFF_FFE0_0000, requests=3000, window=64, stall=0.7,
+               weights={LOOKUP: 1}, seed=6),
+        timing("hints", 6, 0x8000, requests=2000, seed=7,
+               weights={PREFETCH: 40, LOOKUP: 10, FLUSH_ALL: 1}),
+        timing("overdue", 11, requests=3000, overdue=0.1, timeout=timeout,
                weights={LOOKUP: 3, ACQUIRE: 1}, seed=3),
         Check("timing, after a reset in the middle",
               lambda number: after.compare(player, plusarg(number), before)),

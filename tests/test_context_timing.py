@@ -53,7 +53,7 @@ def test_equal_in_every_stall():
 
 
 def test_equal_where_fetches_are_overdue():
-    traffic = Traffic(requests=400, overdue=0.05, timeout=1024, weights={LOOKUP: 3, ACQUIRE: 1})
+    traffic = Traffic(requests=800, overdue=0.05, timeout=1024, weights={LOOKUP: 3, ACQUIRE: 1})
     script = compare(Setting(GEOMETRIES["plru"][0]), traffic)
     assert script.events["timeout"] > 3
 
