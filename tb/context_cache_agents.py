@@ -303,6 +303,8 @@ class Host:
                 if failed:
                     self.bench.judge.failures[key].append((now, now))
                 self.count["failed" if failed else "fills"] += 1
+        # one that leaves in the cycle in which another ends takes its place
+        self.peak = max(self.peak, len(self.fetches))
         if self.ready[1] and self.write[0].value == 1:
             word = unpack(WriteRequest, number(self.write[2].value))
             key = self._key(word["address"], word["length"])
@@ -331,7 +333,6 @@ class Host:
             self.count["lost"] += 1
             return
         self.fetches[word["tag"]] = key
-        self.peak = max(self.peak, len(self.fetches))
         self.due.append((now + self.latency(), word["tag"], key))
         self.log.append((now, "fetch", key))
         self.count["fetches"] += 1
