@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from cli import options, output
-from tb.mutation import BEDS, Verdict
+from tb.mutation import BEDS, Verdict, judge
 
 LEAST = 95  # per cent
 
@@ -31,7 +31,6 @@ def command(unit: str, count: int, least: float, seed: int, json_path: Path | No
     another bit says so. What became of each is kept by content: a run that was interrupted, or
     repeated, goes on there.
     """
-    from tb.mutation import judge
     verdicts = []
     with output.progress_bar(f"faults in {unit}", quiet) as progress:
         for verdict in judge(unit, count, seed):

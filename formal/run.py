@@ -95,10 +95,7 @@ def _run(unit: str, proof: Proof, task: str, text: str, kinds: dict[str, str]) -
         shutil.rmtree(folder, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix="rnic-formal-") as work:
             results = _sby(Path(work), unit, proof, task, text, script, kinds, folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        partial = kept.with_suffix(".part")
-        partial.write_text(json.dumps([asdict(result) for result in results], indent=1))
-        partial.rename(kept)
+        cache.keep(kept, json.dumps([asdict(result) for result in results], indent=1))
     return results
 
 

@@ -5,7 +5,17 @@ import cocotb
 from rtl.context.interface import CacheStatus, Operation
 from tb.build import write_result
 from tb.context_cache_agents import Request
-from tb.context_cache_races import LATENCY, A, B, fetches, finish, modify, play, prepare
+from tb.context_cache_races import (
+    LATENCY,
+    A,
+    B,
+    fetches,
+    finish,
+    last_commit,
+    modify,
+    play,
+    prepare,
+)
 
 LOOKUP, ACQUIRE, FLUSH, INVALIDATE = (
     Operation.LOOKUP, Operation.ACQUIRE, Operation.FLUSH, Operation.INVALIDATE)
@@ -45,8 +55,7 @@ async def dirty_way_alone_is_written_back(dut):
             await bench.call(1, LOOKUP, key)
         await bench.settle()
         written = [key for _, kind, key in bench.host.log[before:] if kind == "write"]
-        assert written == ([dirty] if bench.judge.memory.get(dirty) else [])
-        assert written or last(bench, dirty) == bench.judge.initial(dirty)
+        assert written == [dirty] * (last(bench, dirty) != bench.judge.initial(dirty))
     await finish(bench)
     write_result({"rounds": bench.now})
 
@@ -60,8 +69,7 @@ async def read_after_granted_write(dut):
         before = last(bench, A)
         read = Request(LOOKUP, A)
         await play(bench, (0, 0, Request(ACQUIRE, A)), (distance, 1, read))
-        assert read.answer["data"] == (last(bench, A) if distance else read.answer["data"])
-        assert read.answer["data"] in (before, last(bench, A))
+        assert read.answer["data"] in ((last(bench, A),) if distance else (before, last(bench, A)))
     await finish(bench)
     write_result({"rounds": bench.now})
 
@@ -74,7 +82,7 @@ async def flush_sees_the_write_before(dut):
         await bench.call(0, LOOKUP, A)
         acquired, flush = Request(ACQUIRE, A), Request(FLUSH, A)
         await play(bench, (0, 0, acquired), (distance, 1, flush))
-        commit = next(r for r in reversed(bench.ports[0].done) if r.op == Operation.COMMIT)
+        commit = last_commit(bench.ports[0])
         if commit.answered < flush.sent:
             assert bench.judge.host(A) == last(bench, A)
         await bench.call(1, FLUSH, A)

@@ -45,6 +45,10 @@ def fetches(bench, key):
     return sum(1 for _, kind, which in bench.host.log if (kind, which) == ("fetch", key))
 
 
+def last_commit(port):
+    return next(request for request in reversed(port.done) if request.op == Operation.COMMIT)
+
+
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def fill_against_eviction(dut):
     """B wants the way of A around A's fill; who waits for A still gets A."""
@@ -98,7 +102,7 @@ async def commit_against_eviction(dut):
         for distance in range(1, LATENCY + 14):
             a, b = Request(ACQUIRE, A), Request(LOOKUP, B)
             await play(bench, (0, 0, a), (distance, 1, b))
-            commit = next(r for r in reversed(bench.ports[0].done) if r.op == Operation.COMMIT)
+            commit = last_commit(bench.ports[0])
             assert commit.answer["status"] == CacheStatus.OK.value
             assert b.answered > commit.sent or b.answered < a.answered
         await finish(bench)

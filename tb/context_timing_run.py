@@ -121,10 +121,15 @@ class Script:
         assert seen == {name: self.counters[name] for name in seen}
 
 
+def hardware(setting: Setting, simulator: str = "icarus", variant: str = "") -> Player:
+    """`variant` names what was changed in it."""
+    source = cache.verilog("context_cache", (setting, variant), setting.verilog)
+    return Player("context_cache", source, simulator)
+
+
 def compare(setting: Setting, traffic: Traffic, *, simulator: str = "icarus",
             variant: str = "") -> Script:
-    """Builds the hardware (`variant` names what was changed in it) and compares."""
+    """Builds the hardware and compares."""
     script = Script(setting, traffic)
-    source = cache.verilog("context_cache", (setting, variant), setting.verilog)
-    script.compare(Player("context_cache", source, simulator))
+    script.compare(hardware(setting, simulator, variant))
     return script

@@ -90,6 +90,7 @@ class Player:
                 for row in rows:
                     file.write(f"{row:x}\n")
                     count += 1
+            (work / "out").touch()  # a program that does not start leaves none
             program = ["vvp", str(self.folder / "player.vvp")] if self.simulator == "icarus" \
                 else [str(self.folder / "Vplayer")]
             ended = ""

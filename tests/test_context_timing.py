@@ -7,9 +7,7 @@ from rtl.config import CacheConfig
 from rtl.context.write_buffer import WriteBuffer
 from sim.timing.interface import ACQUIRE, LOOKUP, Stall
 from sim.timing.traffic import Traffic
-from tb.context_timing_run import Script, Setting, compare
-from tb.player import Player
-from tools.cache import verilog
+from tb.context_timing_run import Script, Setting, compare, hardware
 
 
 def cache(**fields):
@@ -69,8 +67,7 @@ def test_equal_with_many_misses():
 def test_equal_after_a_reset_in_the_middle(cycles):
     """Whatever was under way leaves nothing behind."""
     setting = Setting(GEOMETRIES["tenants"][0], tenant_ways=TENANT_WAYS["tenants"])
-    player = Player("context_cache", verilog("context_cache", (setting, ""), setting.verilog),
-                    "icarus")
+    player = hardware(setting)
     cut = Script(setting, Traffic(requests=1000, keys=24, tenants=2, fail=0.05))
     Script(setting, Traffic(requests=400, keys=24, tenants=2, seed=2)).compare(
         player, before=cut.rows(player.inputs)[:cycles])

@@ -1,13 +1,12 @@
 """The DMA engine against the host agent."""
 
-import inspect
-
 import pytest
 
 from rtl.config import load, override
 from rtl.dma import Dma, read, split, write
 from rtl.verilog import to_verilog
 from tb.build import simulate
+from tests.broken import broken
 
 ORDERED = (True, False, False)
 WRITERS = 3
@@ -84,13 +83,9 @@ MUTANTS = {
 
 def broken_splitter(name, monkeypatch, **job):
     """Run the random test on an engine whose splitter is wrong on purpose."""
-    old, new = MUTANTS[name]
-    source = inspect.getsource(split)
-    assert old in source
-    space = {"__name__": "rtl.dma.split"}
-    exec(compile(source.replace(old, new), "mutant", "exec"), space)
+    splitter = broken(split, *MUTANTS[name])["Splitter"]
     for module in (read, write):
-        monkeypatch.setattr(module, "Splitter", space["Splitter"])
+        monkeypatch.setattr(module, "Splitter", splitter)
     bench("random_traffic", "tiny", variant=name, count=60, longest=600, **job)
 
 

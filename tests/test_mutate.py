@@ -9,7 +9,7 @@ import pytest
 from cli.main import main
 from rtl.stream import SkidBuffer
 from rtl.verilog import to_verilog
-from tb import mutation
+from tb import context_mutation
 from tb.mutation import Bed, Check, plusarg
 from tb.player import Player, Row
 from tools import cache
@@ -63,7 +63,7 @@ def bed(monkeypatch, tmp_path):
 
         return (Check("in order", check),)
 
-    monkeypatch.setitem(mutation.BEDS, "context", Bed("skid", lambda: SkidBuffer(8), checks))
+    monkeypatch.setattr(context_mutation, "BED", Bed("skid", lambda: SkidBuffer(8), checks))
     return tried
 
 

