@@ -14,6 +14,7 @@ from rtl.stream import PacketLayout
 from tb.bits import number, pack, unpack
 
 BASE = 0x12_3456_0000
+REPAIR = 200  # cycles until software has seen to a poisoned entry
 ORDERED = (Operation.LOOKUP, Operation.ACQUIRE, Operation.FLUSH, Operation.INVALIDATE)
 
 
@@ -44,6 +45,9 @@ class Judge:
         self.failures = defaultdict(list)  # key → (first, last) cycle a fetch may have failed in
         self.locked = set()
         self.answers = defaultdict(int)  # status → count
+        self.upsets = False  # bits flip, more than can be corrected
+        self.lines_lost = False  # those of lines too
+        self.poisoned = {}  # key → cycle in which software gives the host's entry its last value
 
     def initial(self, key):
         return random.Random(key).getrandbits(8 * self.entry_bytes)
@@ -54,13 +58,16 @@ class Judge:
         return self.versions[key]
 
     def host(self, key):
+        if key in self.poisoned:
+            return self.history(key)[-1][1]
         return self.memory.get(key, self.initial(key))
 
     def taken(self, request):
         if request.op == Operation.COMMIT and request.key in self.locked:
             self.locked.discard(request.key)
             if request.mask:
-                bits = sum(0xFF << 8 * i for i in range(self.entry_bytes) if request.mask >> i & 1)
+                bits = sum((1 << 64) - 1 << 64 * i for i in range(self.entry_bytes // 8)
+                           if request.mask >> i & 1)
                 old = self.history(request.key)[-1][1]
                 self.versions[request.key].append(
                     (request.sent, old & ~bits | request.data & bits))
@@ -80,8 +87,13 @@ class Judge:
                        for first, last in self.failures[request.key]
                        ), where + " without a failed fetch"
             return
-        assert status == CacheStatus.OK, where
         versions = self.history(request.key)
+        if status == CacheStatus.CORRUPT:  # only what differs from the host's can be lost
+            assert self.upsets and request.op != Operation.PREFETCH, where
+            assert (self.lines_lost or len(versions) > 1
+                    or request.op == Operation.FLUSH_ALL), where
+            return
+        assert status == CacheStatus.OK, where
         if request.op == Operation.ACQUIRE:
             assert request.key not in self.locked, where + " already locked"
             self.locked.add(request.key)
@@ -190,7 +202,8 @@ class Port:
 
     def commit_of(self, request):
         size = self.bench.entry_bytes
-        mask = self.rng.choice((0, (1 << size) - 1, self.rng.getrandbits(size)))
+        words = size // 8
+        mask = self.rng.choice((0, (1 << words) - 1, self.rng.getrandbits(words)))
         return Request(Operation.COMMIT, request.key, self.rng.getrandbits(8 * size), mask)
 
     @property
@@ -256,12 +269,22 @@ class Host:
                 self.answer[2].value = self.offered[0]
         self.answer[0].value = self.offered is not None
         if self.done_offered is None and self.writes and not self.hold_write:
-            key, tag, data, due = self.writes[0]
+            key, tag, data, due, poisoned = self.writes[0]
             if data is not None and due <= self.bench.now:
-                self.bench.judge.memory[key] = data
+                self._store(key, data, poisoned)
                 self.done_offered = pack(Done, {"tag": tag, "status": DmaStatus.OK})
                 self.done[2].value = self.done_offered
         self.done[0].value = self.done_offered is not None
+
+    def _store(self, key, data, poisoned):
+        judge = self.bench.judge
+        if poisoned:
+            assert judge.upsets
+            judge.poisoned[key] = self.bench.now + REPAIR
+            # a fetch from the write buffer may fail from its push on
+            judge.failures[key].append((0, self.bench.now))
+        else:
+            judge.memory[key] = data
 
     def _begin_answer(self):
         ready = [entry for entry in self.due if entry[0] <= self.bench.now]
@@ -275,7 +298,7 @@ class Host:
         value = self.bench.judge.host(key)
         empty = max(width - size, 0) // 8
         parts = [value >> i * width & (1 << width) - 1 for i in range(count)]
-        failed = self.rng.random() < self.fail
+        failed = self.rng.random() < self.fail or self._poisoned(key)
         if failed:
             status, none = self.rng.choice(
                 ((DmaStatus.REFUSED, 1), (DmaStatus.POISONED, 0), (DmaStatus.TIMEOUT, 1)))
@@ -290,6 +313,13 @@ class Host:
                 "data": parts[-1], "last": 1, "empty": empty, "tag": tag}))
         last = len(words) - 1
         self.beats.extend((w, tag if i == last else None, failed) for i, w in enumerate(words))
+
+    def _poisoned(self, key):
+        poisoned, judge = self.bench.judge.poisoned, self.bench.judge
+        if key in poisoned and poisoned[key] <= self.bench.now:
+            del poisoned[key]
+            judge.memory[key] = judge.history(key)[-1][1]
+        return key in poisoned
 
     def sample(self):
         now = self.bench.now
@@ -309,7 +339,7 @@ class Host:
             word = unpack(WriteRequest, number(self.write[2].value))
             key = self._key(word["address"], word["length"])
             assert key not in self.fetches.values(), "write-back of an entry being fetched"
-            self.writes.append([key, word["tag"], None, 0])
+            self.writes.append([key, word["tag"], None, 0, word["poisoned"]])
             self.log.append((now, "write", key))
             self.count["writebacks"] += 1
         if self.ready[2] and self.data[0].value == 1:
@@ -349,7 +379,7 @@ class Host:
                 value = sum(b["data"] << i * self.bench.width for i, b in enumerate(beats))
                 value &= (1 << 8 * self.bench.entry_bytes) - 1
                 allowed = [v for _, v in self.bench.judge.history(write[0])]
-                assert value in allowed, f"foreign data written back to {write[0]:#x}"
+                assert write[4] or value in allowed, f"foreign data written back to {write[0]:#x}"
                 write[2], write[3] = value, now + self.write_latency()
 
     @property

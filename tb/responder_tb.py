@@ -128,7 +128,7 @@ class Bench:
                 self.locked.remove(place)
                 old, new = bytearray(self.memory.read(address, size)), request["data"]
                 for i in range(size):
-                    if request["mask"] >> i & 1:
+                    if request["mask"] >> i // 8 & 1:
                         old[i] = new >> 8 * i & 255
                 self.memory.write(address, bytes(old))
             elif address is None or name in self.failing:

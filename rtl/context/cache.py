@@ -1,14 +1,15 @@
 """The context cache (docs/context-cache.md)."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, unsigned
-from amaranth.lib import data, memory, wiring
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import ceil_log2
 
 from rtl.config import CacheConfig
+from rtl.context.arrays import WORD_BYTES, EntryArray, SetArray
 from rtl.context.decide import Decision, Kind
 from rtl.context.interface import CachePort, CacheResponse, CacheStatus, CacheTable, Operation
-from rtl.context.line import Arrived, KeySplit
+from rtl.context.line import KeySplit
 from rtl.context.misses import AHEAD, MissLayout, MissTable
 from rtl.context.observe import CacheCounters, CacheEvents, Counters
 from rtl.context.policy import POLICIES
@@ -77,6 +78,7 @@ class ContextCache(wiring.Component):
         self.split = KeySplit(cache.sets, cache.index)
         policy = POLICIES[cache.policy](cache.ways)
         slots = min(cache.misses * cache.targets, SLOTS_MAX)
+        self.held = Signal(self.ports)  # ports whose item waits for a RECOVER
         depth = cache.misses + AHEAD
         port_bits = ceil_log2(self.ports)
         m.submodules.waiters = self.waiters = Waiters(self.ports, slots, depth)
@@ -107,33 +109,25 @@ class ContextCache(wiring.Component):
 
     def _memories(self, m, policy):
         cache = self.cache
-        m.submodules.sets = sets = memory.Memory(
-            shape=self.decision.set_layout, depth=max(cache.sets, 2), init=[])
-        m.submodules.entries = entries = memory.Memory(
-            shape=unsigned(8 * cache.entry_bytes),
-            depth=max(cache.sets << policy.way_bits, 2), init=[])
-        self.set_write = sets.write_port()
-        self.set_read = sets.read_port(transparent_for=(self.set_write,))
-        m.submodules.arrived = arrived = memory.Memory(
-            shape=data.ArrayLayout(Arrived, cache.ways), depth=max(cache.sets, 2), init=[])
-        self.arrived_write = arrived.write_port(granularity=1)
-        self.arrived_read = arrived.read_port(transparent_for=(self.arrived_write,))
-        self.entry_write = entries.write_port(granularity=8)
-        self.entry_read = entries.read_port()
+        m.submodules.sets = self.sets = SetArray(
+            cache.sets, self.decision.set_layout, cache.ways, policy.bits, policy.first)
+        m.submodules.entries = self.entries = EntryArray(
+            cache.sets << policy.way_bits, cache.entry_bytes)
         # After reset every set is emptied, one a cycle.
         self.clearing = Signal(init=1)
         self.clear_set = Signal(range(max(cache.sets, 2)))
-        self.first_age = policy.first
+        m.d.comb += self.sets.clear.eq(self.clearing)
         with m.If(self.clearing):
             m.d.sync += self.clear_set.eq(self.clear_set + 1)
             with m.If(self.clear_set == cache.sets - 1):
                 m.d.sync += self.clearing.eq(0)
 
     def _select(self, m):
-        """The item of this cycle: waiting requests, then FLUSH_ALL, then the ports."""
+        """The item of this cycle: after an error what it made wait, then waiting requests, then
+        FLUSH_ALL, then the ports."""
         self.item = Signal(self.decision.item_layout)
         self.data = Signal(8 * self.cache.entry_bytes)
-        self.mask = Signal(self.cache.entry_bytes)
+        self.mask = Signal(self.cache.entry_bytes // WORD_BYTES)
         pick = Signal(self.decision.item_layout)
         waiter = self.waiters.waiter_out
         owner = Signal(range(self.ports))
@@ -143,7 +137,8 @@ class ContextCache(wiring.Component):
         credit = self._credits(m)
         m.d.comb += owner.eq(self.waiters.token >> self.waiters.index_bits)
         m.d.sync += self.item.eq(pick)
-        with m.If(self.clearing):
+        recovers = self._recovers(m, pick)
+        with m.If(self.clearing | recovers):
             pass
         with m.Elif(self.waiters.token_valid & credit.bit_select(owner, 1)):
             m.d.comb += [
@@ -159,11 +154,34 @@ class ContextCache(wiring.Component):
         with m.Else():
             self._select_port(m, pick, credit)
         m.d.comb += [
-            self.set_read.addr.eq(self.split.set(pick.key)),
-            self.set_read.en.eq(pick.valid),
-            self.arrived_read.addr.eq(self.set_read.addr),
-            self.arrived_read.en.eq(pick.valid),
+            self.sets.read_number.eq(self.split.set(pick.key)),
+            self.sets.read.eq(pick.valid),
         ]
+
+    def _recovers(self, m, pick):
+        """Picks what an uncorrectable error asks for, and says whether it did.
+
+        In the cycle of the answer, when the error is found, the item in DECIDE is held, as if it
+        had not been selected. Then goes the one with the error, until it is settled, and then the
+        one that was held.
+        """
+        item, do = self.item, self.decision.do
+        held, last = (Signal(self.decision.item_layout, name=name) for name in ("held", "last"))
+        again = Signal()
+        recovering = item.valid & (item.kind == Kind.RECOVER)
+        self.failing = Signal()  # the answer of this cycle, to `last`
+        first = self.failing | again
+        m.d.comb += self.held.eq(held.valid << held.port)
+        m.d.sync += [again.eq(do.again), last.eq(item), last.kind.eq(Kind.RECOVER),
+                     last.hit.eq(Mux(recovering, item.hit, do.hit))]
+        with m.If(first):
+            m.d.comb += pick.eq(last)
+        with m.Elif(held.valid & ~recovering):
+            m.d.comb += [pick.eq(held), self.sweep_issue.eq(held.kind == Kind.SWEEP)]
+            m.d.sync += held.valid.eq(0)
+        with m.If(self.failing):
+            m.d.sync += held.eq(item)
+        return first | recovering | held.valid
 
     def _credits(self, m):
         """Which ports have a place for an answer, with those under way counted."""
@@ -177,7 +195,7 @@ class ContextCache(wiring.Component):
         fill, first = self.misses.fill, self.misses.fill.p.miss.first
         coming = self.item.valid & (self.item.kind != Kind.SWEEP)
         for number, answers in enumerate(self.answers):
-            taken = (answers.level + (coming & (self.item.port == number))
+            taken = (answers.level + (coming & (self.item.port == number)) + self.held[number]
                      + (self.answer_valid & (self.answer_port == number))
                      + (self.fill_answer_valid & (self.fill_answer_port == number)))
             filling = fill.ready & first.valid & (first.port == number)
@@ -226,7 +244,7 @@ class ContextCache(wiring.Component):
         decision, item = self.decision, self.item
         do = self.do = decision.do
         set_number = Signal.like(self.clear_set)
-        address = Signal(len(self.entry_write.addr))
+        address = Signal(len(self.entries.address))
         stale = Cat(retry.stale for retry in self.retry).bit_select(item.port, 1)
         outside = Signal.like(item.key)
         waiter = self.waiters.waiter
@@ -238,11 +256,13 @@ class ContextCache(wiring.Component):
             address.eq(Cat(do.way, set_number)),
             outside.eq(item.key >> self.host_table.log_entries),
             decision.item.eq(item),
-            decision.item.valid.eq(item.valid & ~((item.kind == Kind.RETRY) & stale)),
-            decision.word.eq(self.set_read.data),
-            decision.arrived.eq(self.arrived_read.data),
+            decision.item.valid.eq(item.valid & ~self.failing
+                                   & ~((item.kind == Kind.RETRY) & stale)),
+            decision.word.eq(self.sets.word),
+            decision.arrived.eq(self.sets.arrived),
+            decision.broken.eq(self.sets.broken),
             decision.slot.eq(self.waiters.slot[0]),
-            decision.after.eq(self.waiters.after),
+            decision.after.eq(self.waiters.after), decision.linked.eq(self.waiters.linked),
             decision.room.inside.eq(outside == 0),
             decision.room.writing.eq(self.buffer.pending),
             decision.room.write_buffer.eq(self.buffer.available),
@@ -251,12 +271,10 @@ class ContextCache(wiring.Component):
             decision.room.miss.eq(self.misses.index),
             decision.room.slot.eq(self.waiters.available.bit_select(item.port, 1)),
             # the set
-            self.set_write.addr.eq(Mux(self.clearing, self.clear_set, set_number)),
-            self.set_write.data.eq(decision.word_out),
-            self.set_write.en.eq(self.clearing | do.update),
+            self.sets.number.eq(Mux(self.clearing, self.clear_set, set_number)),
+            self.sets.word_in.eq(decision.word_out), self.sets.update.eq(do.update),
             # the data
-            self.entry_read.addr.eq(address),
-            self.entry_read.en.eq(do.read),
+            self.entries.read_address.eq(address), self.entries.read.eq(do.read),
             # misses and write-backs
             self.misses.take.eq(do.start),
             miss.key.eq(item.key), miss.way.eq(do.way), miss.phase.eq(do.phase),
@@ -265,13 +283,15 @@ class ContextCache(wiring.Component):
             miss.first.port.eq(item.port), miss.first.tag.eq(item.tag),
             self.misses.forward.eq(do.forward),
             self.misses.forward_data.eq(self.buffer.peeked),
+            self.misses.forward_spoiled.eq(self.buffer.peeked_spoiled),
             self.misses.merge.eq(do.merge), self.misses.merge_index.eq(do.merged),
-            self.misses.merge_head.eq(decision.slot),
+            self.misses.merge_head.eq(do.merge_head),
             self.buffer.peek.eq(do.start & do.forward),
             self.buffer.key.eq(item.key),
             self.buffer.push.eq(do.push),
             self.buffer.pushed.eq(do.victim),
-            self.buffer.data.eq(self.entry_read.data),
+            self.buffer.data.eq(self.entries.entry),
+            self.buffer.spoiled.eq(self.entries.uncorrectable),
             # waiting requests
             self.waiters.append.eq(do.append), self.waiters.port.eq(item.port),
             waiter.key.eq(item.key), waiter.tag.eq(item.tag), waiter.hit.eq(do.hit),
@@ -279,48 +299,42 @@ class ContextCache(wiring.Component):
             self.waiters.link.eq(do.link), self.waiters.tail.eq(do.tail),
             self.waiters.wake[0].eq(do.wake), self.waiters.woken[0].eq(do.woken),
             self.waiters.note.eq(do.note), self.waiters.heir.eq(do.heir),
-            self.waiters.commit.eq(item.valid & (item.op == Operation.COMMIT)),
+            self.waiters.commit.eq(decision.item.valid & (item.op == Operation.COMMIT)),
+            self.waiters.forget.eq(item.valid & (item.kind == Kind.RECOVER)),
             self.waiters.current.eq(item.slot), self.waiters.free.eq(do.free_slot),
+            self.waiters.requeue.eq(do.requeue),
         ]
         for number in range(self.ports):
             with m.If(item.port == number):
                 m.d.comb += decision.slot.eq(self.waiters.slot[number])
-        with m.If(self.clearing):
-            m.d.comb += self.set_write.data.age.eq(self.first_age)
-            for way in range(self.cache.ways):
-                m.d.comb += self.set_write.data.lines[way].eq(0)
         self._park(m)
 
     def _fill(self, m):
         """An entry arrives, or does not. A commit has the data memory before it."""
         fill, miss = self.misses.fill, self.misses.fill.p.miss
         first, answer = miss.first, self.fill_answer
-        commits = self.item.valid & (self.item.op == Operation.COMMIT)
+        commits = self.decision.item.valid & (self.item.op == Operation.COMMIT)
         set_number = Signal.like(self.clear_set)
         answers = Signal()
         m.d.comb += [
             fill.ready.eq(fill.valid & ~commits
                           & (~first.valid | self.fill_credit.bit_select(first.port, 1))),
             set_number.eq(self.split.set(miss.key)),
-            self.arrived_write.addr.eq(Mux(self.clearing, self.clear_set, set_number)),
-            self.arrived_write.en.eq(Mux(self.clearing, -1, fill.ready << miss.way)),
-            self.entry_write.addr.eq(Mux(
+            self.sets.fill.eq(fill.ready), self.sets.fill_number.eq(set_number),
+            self.sets.fill_way.eq(miss.way),
+            self.sets.fill_arrived.phase.eq(miss.phase),
+            self.sets.fill_arrived.failed.eq(fill.p.failed),
+            self.entries.write.eq(Mux(commits, self.do.store, fill.ready & ~fill.p.failed)),
+            self.entries.address.eq(Mux(
                 commits, Cat(self.do.way, self.split.set(self.item.key)),
                 Cat(miss.way, set_number))),
-            self.entry_write.data.eq(Mux(commits, self.data, fill.p.data)),
-            self.entry_write.en.eq(Mux(
-                commits, self.mask & self.do.store.replicate(len(self.mask)),
-                (fill.ready & ~fill.p.failed).replicate(len(self.mask)))),
+            self.entries.data.eq(Mux(commits, self.data, fill.p.data)),
+            self.entries.mask.eq(Mux(commits, self.mask, -1)),
             self.waiters.wake[1].eq(fill.ready & fill.p.merged
                                     & ~(first.valid & first.acquire & ~fill.p.failed)),
             self.waiters.woken[1].eq(fill.p.head),
             answers.eq(fill.ready & first.valid),
         ]
-        for way in range(self.cache.ways):
-            m.d.comb += [
-                self.arrived_write.data[way].phase.eq(miss.phase & ~self.clearing),
-                self.arrived_write.data[way].failed.eq(fill.p.failed & ~self.clearing),
-            ]
         m.d.sync += [
             self.fill_answer_valid.eq(answers), self.fill_answer_port.eq(first.port),
             answer.op.eq(Mux(first.acquire, Operation.ACQUIRE, Operation.LOOKUP)),
@@ -333,7 +347,10 @@ class ContextCache(wiring.Component):
         """The ports' retry queues: what the decision could not settle, and what comes behind it."""
         item, do = self.item, self.do
         self.wake = Signal()
+        self.sweep_spoiled = Signal()  # FLUSH_ALL met an entry that is lost
         flushing = Signal(self.ports)  # the head of the queue has begun its write-back
+        spoiled = Signal(self.ports)  # and the host got a poisoned entry
+        began = Signal(self.ports)  # it did so in the last cycle
         valid = self.decision.item.valid
         for number, retry in enumerate(self.retry):
             request = self.port[number].request
@@ -359,15 +376,21 @@ class ContextCache(wiring.Component):
             with m.Else():
                 m.d.comb += [retry.pushed.op.eq(item.op), retry.pushed.key.eq(item.key),
                              retry.pushed.tag.eq(item.tag), retry.pushed.tenant.eq(item.tenant)]
+            m.d.sync += began[number].eq(mine & do.begin_flush & do.push)
             with m.If(mine & do.begin_flush):
-                m.d.sync += flushing[number].eq(1)
+                m.d.sync += [flushing[number].eq(1), spoiled[number].eq(0)]
             with m.Elif(retry.done):
                 m.d.sync += flushing[number].eq(0)
+            with m.If(began[number] & self.entries.uncorrectable):
+                m.d.sync += spoiled[number].eq(1)
         m.d.comb += [
             self.decision.room.behind.eq(
                 Cat(retry.count != 0 for retry in self.retry).bit_select(item.port, 1)),
             self.decision.room.flushing.eq(
                 flushing.bit_select(item.port, 1) & (item.kind == Kind.RETRY)),
+            self.decision.room.spoiled.eq(Mux(
+                item.op == Operation.FLUSH_ALL, self.sweep_spoiled,
+                self.decision.room.flushing & spoiled.bit_select(item.port, 1))),
         ]
 
     def _flush_all(self, m):
@@ -385,13 +408,19 @@ class ContextCache(wiring.Component):
             self.wake.eq(do.changed | self.buffer.ended | self.misses.fill.ready
                          | (drain & self.buffer.empty)),
         ]
-        m.d.sync += deciding.eq(self.sweep_issue)
-        with m.If(deciding & ~do.push & ~do.swept_set):
+        pushed = Signal()
+        m.d.sync += [deciding.eq(self.sweep_issue),
+                     pushed.eq(do.push & (self.item.kind == Kind.SWEEP))]
+        with m.If(pushed & self.entries.uncorrectable
+                  | deciding & self.sets.broken.any()):
+            m.d.sync += self.sweep_spoiled.eq(1)
+        with m.If(deciding & ~self.failing & ~do.push & ~do.swept_set):
             m.d.sync += awake.eq(0)
         with m.If(self.wake | ~sweeping):
             m.d.sync += awake.eq(1)
         with m.If(do.begin_sweep & ~active):
-            m.d.sync += [active.eq(1), owner.eq(self.item.port), self.sweep_set.eq(0)]
+            m.d.sync += [active.eq(1), owner.eq(self.item.port), self.sweep_set.eq(0),
+                         self.sweep_spoiled.eq(0)]
         with m.If(do.swept_set):
             m.d.sync += self.sweep_set.eq(self.sweep_set + 1)
             with m.If(self.sweep_set == self.cache.sets - 1):
@@ -402,10 +431,13 @@ class ContextCache(wiring.Component):
             m.d.sync += [swept.eq(0), active.eq(0)]
 
     def _answer(self, m):
-        """The cycle after the decision: the data is there."""
+        """The cycle after the decision: the data is there, or has an error."""
         answer = Signal(AnswerLayout())
         item, do = self.item, self.do
+        gives = Signal()
+        m.d.comb += self.failing.eq(gives & self.entries.uncorrectable)
         m.d.sync += [
+            gives.eq(do.gives),
             self.answer_valid.eq(do.answer), self.answer_port.eq(item.port),
             answer.op.eq(item.op), answer.key.eq(item.key), answer.tag.eq(item.tag),
             answer.status.eq(do.status), answer.hit.eq(do.hit),
@@ -416,8 +448,9 @@ class ContextCache(wiring.Component):
                 answers.valid[0].eq(
                     self.fill_answer_valid & (self.fill_answer_port == number)),
                 answers.i[0].eq(self.fill_answer),
-                answers.valid[1].eq(self.answer_valid & (self.answer_port == number)),
-                answers.i[1].as_value().eq(Cat(answer.as_value(), self.entry_read.data)),
+                answers.valid[1].eq(self.answer_valid & ~self.failing
+                                    & (self.answer_port == number)),
+                answers.i[1].as_value().eq(Cat(answer.as_value(), self.entries.entry)),
             ]
 
     def _count(self, m):
@@ -425,6 +458,7 @@ class ContextCache(wiring.Component):
         fill = self.misses.fill
         m.d.comb += [
             self.events.eq(self.decision.events),
+            self.events.corrected.eq(self.sets.corrected | self.entries.corrected),
             self.events.fill.eq(fill.ready & ~fill.p.failed),
             self.events.fetch_error.eq(fill.ready & fill.p.failed),
             self.events.fill_key.eq(fill.p.miss.key),
@@ -433,6 +467,7 @@ class ContextCache(wiring.Component):
             counters.events.eq(self.events),
             counters.in_flight.eq(self.misses.in_flight),
             counters.writeback_error.eq(self.buffer.failed),
+            counters.spoiled.eq(self.buffer.spoiling),
             counters.stray.eq(self.misses.stray), counters.timed_out.eq(self.misses.timed_out),
             self.counters.eq(counters.counters),
         ]

@@ -11,13 +11,14 @@ from rtl.context.policy import Policy
 from rtl.context.queues import Stall
 
 
-class Kind(enum.Enum, shape=2):
+class Kind(enum.Enum, shape=3):
     """Where an item of the pipeline comes from."""
 
     FRESH = 0  # a port
     RETRY = 1  # a port's retry queue
     REPLAY = 2  # a list of waiting requests
     SWEEP = 3  # one step of FLUSH_ALL; the key is the set's number
+    RECOVER = 4  # a LOOKUP or ACQUIRE whose data could not be corrected
 
 
 class ItemLayout(data.StructLayout):
@@ -44,6 +45,7 @@ class RoomLayout(data.StructLayout):
             "closed": bit,  # FLUSH_ALL is at work
             "swept": bit,  # this port's FLUSH_ALL has ended
             "flushing": bit,  # this FLUSH or INVALIDATE has begun its write-back
+            "spoiled": bit,  # what the port's FLUSH, INVALIDATE or FLUSH_ALL wrote was lost
             "writing": bit,  # the key is in the write buffer
             "forward": bit,  # and a miss could have it from there
             "write_buffer": bit,
@@ -63,8 +65,12 @@ class OutcomeLayout(data.StructLayout):
             "wake": bit, "woken": unsigned(slot_bits), "free_slot": bit,
             "note": bit, "heir": unsigned(slot_bits),  # the first to wait for the locked entry
             "start": bit, "phase": bit,  # a miss, into `way`
+            "gives": bit,  # the answer is the entry that is read
+            "again": bit,  # the same item once more in the next cycle
+            "requeue": bit,  # the waiting request is not to be answered yet
             "forward": bit,  # whose entry is in the write buffer
             "merge": bit, "merged": unsigned(miss_bits),  # a first request waits for this miss
+            "merge_head": unsigned(slot_bits),
             "push": bit, "victim": unsigned(KEY_BITS),  # into the write buffer, from `way`
             "way": unsigned(way_bits), "read": bit, "store": bit,
             "begin_flush": bit, "begin_sweep": bit, "end_sweep": bit, "swept_set": bit,
@@ -76,8 +82,9 @@ class OutcomeLayout(data.StructLayout):
 class Decision(wiring.Component):
     """Combinational. `word` is the set of `item`'s key, `word_out` what it becomes if `do.update`.
 
-    `arrived` is what the fills have left there. `slot` is the port's free slot, `after` the slot
-    behind `item.slot` in its list.
+    `arrived` is what the fills have left there; what is known of the ways of `broken` is lost, and
+    they are not used any more. `slot` is the port's free slot, `after` the slot behind `item.slot`
+    in its list, if it is `linked`.
     """
 
     def __init__(self, split: KeySplit, policy: Policy, port_bits: int, slot_bits: int,
@@ -89,7 +96,8 @@ class Decision(wiring.Component):
             "item": In(self.item_layout), "word": In(self.set_layout),
             "arrived": In(data.ArrayLayout(Arrived, policy.ways)),
             "room": In(RoomLayout(policy.ways, miss_bits)),
-            "slot": In(slot_bits), "after": In(slot_bits),
+            "broken": In(policy.ways),
+            "slot": In(slot_bits), "after": In(slot_bits), "linked": In(1),
             "do": Out(OutcomeLayout(slot_bits, policy.way_bits, miss_bits)),
             "word_out": Out(self.set_layout), "events": Out(CacheEvents),
         })
@@ -105,6 +113,8 @@ class Decision(wiring.Component):
                     self._sweep(m)
                 with m.Case(Kind.REPLAY):
                     self._replay(m)
+                with m.Case(Kind.RECOVER):
+                    self._recover(m)
                 with m.Default():
                     self._request(m)
         m.d.comb += [
@@ -127,9 +137,10 @@ class Decision(wiring.Component):
         states = [self._state(m, way) for way in ways]
         for way, line in enumerate(lines):
             m.d.comb += [
-                self.empty[way].eq(states[way] == LineState.EMPTY),
-                self.match[way].eq(~self.empty[way] & (line.tag == tag)),
-                self.idle[way].eq((states[way] == LineState.PRESENT)
+                self.empty[way].eq((states[way] == LineState.EMPTY) & ~self.broken[way]),
+                self.match[way].eq((states[way] != LineState.EMPTY) & ~self.broken[way]
+                                   & (line.tag == tag)),
+                self.idle[way].eq((states[way] == LineState.PRESENT) & ~self.broken[way]
                                   & ~line.locked & ~line.waiting),
             ]
         self.idle_dirty = Signal(len(ways))
@@ -197,20 +208,61 @@ class Decision(wiring.Component):
         m.d.comb += [self.do.park.eq(1), self.do.reason.eq(reason)]
 
     def _replay(self, m):
-        """Answer the first waiting request; what is behind it goes on, or waits for its commit."""
+        """Answer the first waiting request; what is behind it goes on, or waits for its commit.
+
+        Its entry is PENDING again if the one before it met an error. If what is known of the entry
+        is lost, so is the entry: those who wait are told.
+        """
         failed = self.state == LineState.FAILED
-        ends = self.line.tail == self.item.slot
         locks = (self.item.op == Operation.ACQUIRE) & ~failed
-        self._answer(m, Mux(failed, CacheStatus.FETCH_FAILED, CacheStatus.OK), self.item.hit)
-        m.d.comb += [
-            self.do.update.eq(1), self.do.free_slot.eq(1), self.do.changed.eq(1),
-            self.do.read.eq(1),
-            self.do.wake.eq(~ends & ~locks), self.do.woken.eq(self.after),
-            self.do.note.eq(~ends & locks), self.do.heir.eq(self.after),
-            self.next.head.eq(self.after), self.next.waiting.eq(~ends),
-            self.next.locked.eq(locks),
-            self.events.replay.eq(1),
-        ]
+        with m.If(~self.found):
+            self._answer(m, CacheStatus.CORRUPT, self.item.hit)
+            m.d.comb += [
+                self.do.free_slot.eq(1), self.events.replay.eq(1), self.do.changed.eq(1),
+                self.events.uncorrectable.eq(1),
+                self.do.wake.eq(self.linked), self.do.woken.eq(self.after),
+            ]
+        with m.Elif(self.state == LineState.PENDING):
+            m.d.comb += self.do.requeue.eq(1)
+        with m.Else():
+            self._answer(m, Mux(failed, CacheStatus.FETCH_FAILED, CacheStatus.OK), self.item.hit)
+            m.d.comb += [
+                self.do.update.eq(1), self.do.free_slot.eq(1), self.do.changed.eq(1),
+                self.do.read.eq(1), self.do.gives.eq(~failed),
+                self.do.wake.eq(self.linked & ~locks), self.do.woken.eq(self.after),
+                self.do.note.eq(self.linked & locks), self.do.heir.eq(self.after),
+                self.next.head.eq(self.after), self.next.waiting.eq(self.linked),
+                self.next.locked.eq(locks),
+                self.events.replay.eq(1),
+            ]
+
+    def _recover(self, m):
+        """The request that was answered last is not: its data had an error. If the host has the
+        same, it comes from there, as if the request had missed; if not, it is lost.
+
+        Nothing else was decided since. Who waits behind a LOOKUP is on its way already, behind an
+        ACQUIRE nobody is.
+        """
+        line, acquires = self.line, self.item.op == Operation.ACQUIRE
+        m.d.comb += [self.do.update.eq(1), self.do.changed.eq(1)]
+        with m.If(line.dirty):
+            self._answer(m, CacheStatus.CORRUPT, self.item.hit)
+            m.d.comb += [
+                self.next.locked.eq(0), self.events.uncorrectable.eq(1),
+                self.do.wake.eq(acquires & line.waiting), self.do.woken.eq(line.head),
+            ]
+        with m.Elif(~self.room.misses | (self.room.writing & ~self.room.forward)):
+            m.d.comb += self.do.again.eq(1)
+        with m.Else():
+            m.d.comb += [
+                self.do.start.eq(1), self.do.forward.eq(self.room.writing),
+                self.do.phase.eq(~line.phase), self.next.phase.eq(~line.phase),
+                self.next.miss.eq(self.room.miss),
+                self.do.merge.eq(acquires & line.waiting), self.do.merged.eq(self.room.miss),
+                self.do.merge_head.eq(line.head),
+                self.events.uncorrectable.eq(1), self.events.refetch.eq(1),
+                self.events.forward.eq(self.room.writing),
+            ]
 
     def _sweep(self, m):
         """Forget every clean entry of the set, and one dirty one after reading it out."""
@@ -219,7 +271,7 @@ class Decision(wiring.Component):
         left = Signal(self.policy.ways)
         m.d.comb += [
             push.eq(dirty & self.room.write_buffer),
-            left.eq(~self.empty & ~(self.idle & ~self.idle_dirty)),
+            left.eq(~self.empty & ~self.broken & ~(self.idle & ~self.idle_dirty)),
             self.do.push.eq(push), self.do.read.eq(push),
             self.do.update.eq(1),
         ]
@@ -240,7 +292,7 @@ class Decision(wiring.Component):
             self._park(m, Stall.ORDER)
         with m.Elif(item.op == Operation.FLUSH_ALL):
             with m.If(room.swept):
-                self._answer(m)
+                self._answer(m, Mux(room.spoiled, CacheStatus.CORRUPT, CacheStatus.OK))
                 m.d.comb += [self.do.end_sweep.eq(1), self.do.changed.eq(1)]
             with m.Else():
                 self._park(m, Stall.FLUSH_ALL)
@@ -248,6 +300,10 @@ class Decision(wiring.Component):
         with m.Elif(~room.inside):
             self._answer(m, CacheStatus.BAD_KEY)
             m.d.comb += self.events.bad_key.eq(1)
+        with m.Elif(~self.found & self.broken.any()):  # the key may be in what is lost
+            self._answer(m, Mux(item.op == Operation.PREFETCH, CacheStatus.OK,
+                                CacheStatus.CORRUPT))
+            m.d.comb += self.events.uncorrectable.eq(item.op != Operation.PREFETCH)
         with m.Elif(item.op == Operation.COMMIT):
             self._commit(m)
         with m.Elif(item.op == Operation.PREFETCH):
@@ -286,7 +342,7 @@ class Decision(wiring.Component):
         with m.Elif(present & ~line.locked & ~line.waiting):
             self._answer(m, hit=1)
             m.d.comb += [
-                self.do.update.eq(1), self.do.read.eq(1),
+                self.do.update.eq(1), self.do.read.eq(1), self.do.gives.eq(1),
                 self.next.locked.eq(item.op == Operation.ACQUIRE), self.next.hinted.eq(0),
                 self.word_out.age.eq(self.used),
                 self.events.lookup.eq(1), self.events.hit.eq(1),
@@ -299,6 +355,7 @@ class Decision(wiring.Component):
             m.d.comb += [
                 self.do.hit.eq(present),
                 self.do.merge.eq(~present & ~line.waiting), self.do.merged.eq(line.miss),
+                self.do.merge_head.eq(self.slot),
                 self.do.note.eq(present & line.locked & ~line.waiting),
                 self.do.heir.eq(self.slot),
                 self.events.hit.eq(present), self.events.merged.eq(~present),
@@ -371,4 +428,5 @@ class Decision(wiring.Component):
                 m.d.comb += [self.do.begin_flush.eq(1), self.do.push.eq(wait),
                              self.do.read.eq(wait)]
             with m.Else():
-                self._answer(m, hit=self.found)
+                self._answer(m, Mux(room.spoiled, CacheStatus.CORRUPT, CacheStatus.OK),
+                             self.found)

@@ -12,7 +12,7 @@ TAG_BITS = 8
 class Operation(enum.Enum, shape=3):
     LOOKUP = 0  # read the entry
     ACQUIRE = 1  # read the entry and lock it for a read-modify-write
-    COMMIT = 2  # write the masked bytes (perhaps none) of an acquired entry and unlock it
+    COMMIT = 2  # write the masked words (perhaps none) of an acquired entry and unlock it
     PREFETCH = 3  # bring the entry in; answered at once, status OK
     FLUSH = 4  # write the entry back if it is dirty; it stays, clean
     INVALIDATE = 5  # write the entry back if it is dirty and forget it
@@ -23,11 +23,11 @@ class CacheStatus(enum.Enum, shape=2):
     OK = 0
     BAD_KEY = 1  # the key is outside the table; nothing was fetched
     FETCH_FAILED = 2  # the host's memory did not answer rightly; nothing was installed
-    CORRUPT = 3  # an uncorrectable error in a dirty entry
+    CORRUPT = 3  # the entry's last value is lost to flipped bits
 
 
 class CacheRequest(data.StructLayout):
-    """`data` and `mask` (one bit a byte) belong to COMMIT. `tag` comes back in the response.
+    """`data` and `mask` (one bit a word of 8 bytes) belong to COMMIT. `tag` comes back.
 
     `tenant` says whose ways a miss may take; it has no bits where there is one tenant.
     """
@@ -35,7 +35,7 @@ class CacheRequest(data.StructLayout):
     def __init__(self, entry_bytes: int, tenants: int = 1):
         super().__init__({
             "op": Operation, "key": unsigned(KEY_BITS), "tag": unsigned(TAG_BITS),
-            "data": unsigned(8 * entry_bytes), "mask": unsigned(entry_bytes),
+            "data": unsigned(8 * entry_bytes), "mask": unsigned(entry_bytes // 8),
             "tenant": unsigned(ceil_log2(tenants)),
         })
         self.entry_bytes = entry_bytes

@@ -42,7 +42,8 @@ class MissTable(wiring.Component):
 
     `take` (only while `available`) starts `miss` under the number `index`; its request leaves 1
     cycle later at the earliest. With `forward` (only while `forward_available`) nothing is
-    fetched: the entry is `forward_data` from the next cycle on. `merge` notes that requests wait
+    fetched: the entry is `forward_data` from the next cycle on, or has failed if that is
+    `forward_spoiled`. `merge` notes that requests wait
     in the list from `merge_head` for miss `merge_index`, and may still come in the cycle of its
     fill. `fill` gives the entry 1 cycle after its last beat; it is made `ready` only when
     `valid`, and the number is free 1 cycle after that. An answer to a request that is not in
@@ -60,6 +61,7 @@ class MissTable(wiring.Component):
             "in_flight": Out(range(misses + 1)),
             "take": In(1), "miss": In(layout),
             "forward": In(1), "forward_available": Out(1), "forward_data": In(8 * entry_bytes),
+            "forward_spoiled": In(1),
             "merge": In(1), "merge_index": In(range(depth)), "merge_head": In(slot_bits),
             "fetch": Out(ReadClient(data_width)),
             "fill": Out(stream.Signature(FillLayout(entry_bytes, layout, slot_bits))),
@@ -175,7 +177,7 @@ class MissTable(wiring.Component):
             read.addr.eq(index),
             fill.valid.eq(self.full | self.forwarding),
             fill.p.miss.eq(Mux(self.forwarding, ahead.miss, got.miss)),
-            fill.p.failed.eq(got.failed & ~self.forwarding),
+            fill.p.failed.eq(Mux(self.forwarding, self.forward_spoiled, got.failed)),
             fill.p.merged.eq(merged.bit_select(index, 1) | merging),
             fill.p.head.eq(Mux(merging, self.merge_head, read.data)),
             fill.p.data.eq(Mux(self.forwarding, self.forward_data, entry)),

@@ -34,6 +34,9 @@ class CacheEvents(data.Struct):
     writeback: unsigned(1)
     bad_key: unsigned(1)
     replay: unsigned(1)  # a waiting request is answered
+    corrected: unsigned(1)  # a flipped bit in what was read
+    uncorrectable: unsigned(1)  # more than one: the request has its entry from the host, or CORRUPT
+    refetch: unsigned(1)  # a fetch is started for that
     stall: unsigned(1)
     reason: Stall
     key: unsigned(KEY_BITS)
@@ -64,6 +67,10 @@ class CacheCounters(data.Struct):
     prefetches_useless: unsigned(32)  # forgotten before it was, or not to be had
     timeouts: unsigned(32)  # fetches never answered; they count as `fetch_errors` too
     outstanding_sum: unsigned(32)  # fetches in flight, summed over the cycles
+    corrected: unsigned(32)  # cycles in which a flipped bit was corrected
+    uncorrectable: unsigned(32)  # requests that met more flipped bits than can be corrected
+    refetches: unsigned(32)  # of these, how many had their entry from the host
+    spoiled_writebacks: unsigned(32)  # dirty entries that were lost, written back as poisoned
 
 
 class Counters(wiring.Component):
@@ -72,7 +79,7 @@ class Counters(wiring.Component):
     def __init__(self, misses: int):
         super().__init__({
             "events": In(CacheEvents), "in_flight": In(range(misses + 1)),
-            "writeback_error": In(1), "stray": In(1), "timed_out": In(1),
+            "writeback_error": In(1), "stray": In(1), "timed_out": In(1), "spoiled": In(1),
             "counters": Out(CacheCounters),
         })
 
@@ -87,7 +94,9 @@ class Counters(wiring.Component):
             "forwards": self.events.forward, "prefetches": self.events.prefetch,
             "prefetches_useful": self.events.useful, "prefetches_late": self.events.late,
             "prefetches_useless": self.events.useless, "timeouts": self.timed_out,
-            "outstanding_sum": self.in_flight,
+            "outstanding_sum": self.in_flight, "corrected": self.events.corrected,
+            "uncorrectable": self.events.uncorrectable, "refetches": self.events.refetch,
+            "spoiled_writebacks": self.spoiled,
         }
         for name, amount in pulses.items():
             m.d.sync += self.counters[name].eq(self.counters[name] + amount)

@@ -28,14 +28,16 @@ class Waiters(wiring.Component):
     Each port has `slots` places of its own, so that no port can take another's. `append` stores
     `waiter` in `slot[port]`, behind `tail` if `link`. `wake[n]` queues the list that starts at
     `woken[n]`, 0 for requests and 1 for fills; `token` is the slot at the head of those queues
-    and `waiter_out` its request, until `next`. `after` follows `current` in its list; `free`
-    returns `current`. All answers are in the same cycle.
+    and `waiter_out` its request, until `next`. `after` follows `current` in its list, if it is
+    `linked`; `free` returns `current`, `requeue` puts it into the queue again. All answers are in
+    the same cycle.
 
     Two need not go through a queue: `token` is their slot in the very cycle of their `wake[0]`,
     which is dropped when `next` takes it. One is the heir: `note` says that `heir` is the first to
     wait for `waiter.key`, whose entry is locked and here, and the last one noted is woken by its
-    entry's `commit`. The other is what follows a LOOKUP that `next` took the cycle before, if it
-    was in the list by then; so a list of LOOKUPs is answered one a cycle.
+    entry's `commit`, unless there was a `forget`. The other is what follows a LOOKUP that `next`
+    took the cycle before, if it was in the list by then; so a list of LOOKUPs is answered one a
+    cycle.
     """
 
     def __init__(self, ports: int, slots: int, misses: int):
@@ -48,8 +50,9 @@ class Waiters(wiring.Component):
             "wake": In(1).array(2), "woken": In(bits).array(2),
             "token_valid": Out(1), "token": Out(bits), "waiter_out": Out(WaiterLayout()),
             "next": In(1),
-            "current": In(bits), "after": Out(bits), "free": In(1),
-            "note": In(1), "heir": In(bits), "commit": In(1),
+            "current": In(bits), "after": Out(bits), "linked": Out(1), "free": In(1),
+            "requeue": In(1),
+            "note": In(1), "heir": In(bits), "commit": In(1), "forget": In(1),
         })
         self.ports = ports
         self.slots = slots
@@ -84,8 +87,9 @@ class Waiters(wiring.Component):
         m.d.comb += [
             write.addr.eq(mine), write.data.eq(self.waiter), write.en.eq(self.append),
             link.addr.eq(self.tail), link.data.eq(mine), link.en.eq(self.append & self.link),
-            *(queue.w_data.eq(woken) for queue, woken in zip(tokens, self.woken, strict=True)),
-            tokens[0].w_en.eq(self.wake[0] & ~(direct & self.next)),
+            tokens[0].w_data.eq(Mux(self.requeue, self.current, self.woken[0])),
+            tokens[1].w_data.eq(self.woken[1]),
+            tokens[0].w_en.eq((self.wake[0] & ~(direct & self.next)) | self.requeue),
             tokens[1].w_en.eq(self.wake[1]),
             self.token_valid.eq(direct | tokens[0].r_rdy | tokens[1].r_rdy),
             self.token.eq(Mux(direct, slot, Mux(
@@ -106,11 +110,12 @@ class Waiters(wiring.Component):
         m.d.comb += [
             inherits.eq(self.commit & noted.valid & (noted.key == self.waiter.key)),
             ahead.addr.eq(self.token),
+            self.linked.eq(linked.bit_select(self.current, 1)),
         ]
         with m.If(self.note):
             m.d.sync += [noted.valid.eq(1), noted.key.eq(self.waiter.key),
                          noted.slot.eq(self.heir)]
-        with m.Elif(inherits):
+        with m.Elif(inherits | self.forget):
             m.d.sync += noted.valid.eq(0)
         m.d.sync += [
             chained.valid.eq(self.next & ~self.waiter_out.acquire
@@ -121,4 +126,5 @@ class Waiters(wiring.Component):
             m.d.sync += linked.bit_select(mine, 1).eq(0)
         with m.If(link.en):
             m.d.sync += linked.bit_select(link.addr, 1).eq(1)
-        return inherits | chained.valid, Mux(inherits, noted.slot, chained.slot)
+        direct = (inherits | chained.valid) & ~self.requeue
+        return direct, Mux(inherits, noted.slot, chained.slot)

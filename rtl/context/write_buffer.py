@@ -13,21 +13,22 @@ from rtl.stream.free_list import following
 class WriteBuffer(wiring.Component):
     """Up to `depth` entries, written in order, each kept until the host has it.
 
-    `push` (only while `available`) takes the key; its data is `data` in the next cycle. `pending`
-    says whether `key` is still on its way; with `peek` its newest data is `peeked` from the next
-    cycle on, until the next `peek`. A write leaves 2 cycles after its data at the earliest;
-    one entry every ⌈entry / beat⌉ + 2 cycles. `ended` pulses with each `done`.
+    `push` (only while `available`) takes the key; its data is `data` in the next cycle. If that is
+    `spoiled`, it is written as poisoned, and `spoiling` pulses. `pending` says whether `key` is
+    still on its way; with `peek` its newest data is `peeked` from the next cycle on, until the
+    next `peek`, and `peeked_spoiled` if it is. A write leaves 2 cycles after its data at the
+    earliest; one entry every ⌈entry / beat⌉ + 2 cycles. `ended` pulses with each `done`.
     """
 
     def __init__(self, depth: int, entry_bytes: int, data_width: int):
         super().__init__({
             "table": In(CacheTable),
             "available": Out(1), "empty": Out(1),
-            "push": In(1), "pushed": In(KEY_BITS), "data": In(8 * entry_bytes),
+            "push": In(1), "pushed": In(KEY_BITS), "data": In(8 * entry_bytes), "spoiled": In(1),
             "key": In(KEY_BITS), "pending": Out(1),
-            "peek": In(1), "peeked": Out(8 * entry_bytes),
+            "peek": In(1), "peeked": Out(8 * entry_bytes), "peeked_spoiled": Out(1),
             "writeback": Out(WriteClient(data_width)),
-            "ended": Out(1), "failed": Out(1),
+            "ended": Out(1), "failed": Out(1), "spoiling": Out(1),
         })
         self.depth = depth
         self.entry_bytes = entry_bytes
@@ -36,7 +37,7 @@ class WriteBuffer(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.store = store = memory.Memory(
-            shape=unsigned(8 * self.entry_bytes), depth=max(self.depth, 2), init=[])
+            shape=unsigned(8 * self.entry_bytes + 1), depth=max(self.depth, 2), init=[])
         write, read = store.write_port(), store.read_port()
         newest = store.read_port(transparent_for=(write,))
         keys = [Signal(KEY_BITS, name=f"key_{i}") for i in range(self.depth)]
@@ -51,10 +52,11 @@ class WriteBuffer(wiring.Component):
             self.empty.eq(~held.any()),
             found.eq(Cat(held[i] & latest[i] & (keys[i] == self.key) for i in range(self.depth))),
             self.pending.eq(found.any()),
-            newest.en.eq(self.peek), self.peeked.eq(newest.data),
+            newest.en.eq(self.peek), Cat(self.peeked, self.peeked_spoiled).eq(newest.data),
             write.addr.eq(Mux(put == 0, self.depth - 1, put - 1)),
-            write.data.eq(self.data),
+            write.data.eq(Cat(self.data, self.spoiled)),
             write.en.eq(storing),
+            self.spoiling.eq(storing & self.spoiled),
             self.ended.eq(self.writeback.done.valid),
             self.failed.eq(self.ended & (self.writeback.done.p.status != DmaStatus.OK)),
             self.writeback.done.ready.eq(1),
@@ -88,7 +90,7 @@ class WriteBuffer(wiring.Component):
             request.p.length.eq(self.entry_bytes),
             request.p.tag.eq(number),
             sender.i.valid.eq(sending),
-            sender.i.payload.eq(read.data),
+            Cat(sender.i.payload, request.p.poisoned).eq(read.data),
             packet.valid.eq(sender.o.valid),
             packet.payload.eq(sender.o.payload),
             sender.o.ready.eq(packet.ready),

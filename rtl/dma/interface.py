@@ -23,6 +23,7 @@ class WriteRequest(data.Struct):
     length: unsigned(32)  # bytes; 0 is answered at once and touches nothing
     tag: unsigned(TAG_BITS)  # comes back in `done`
     attributes: unsigned(3)  # of its TLPs: no snoop, relaxed ordering, ID-based ordering
+    poisoned: unsigned(1)  # of its TLPs: EP, the data is known to be bad (error forwarding, 2.7.2)
 
 
 class ReadRequest(data.Struct):

@@ -85,6 +85,7 @@ class Realigner(wiring.Component):
                 header.type.eq(TlpType.WRITE), header.length.eq(piece.dw),
                 header.address.eq(piece.address), header.first_be.eq(piece.first_be),
                 header.last_be.eq(piece.last_be), header.attributes.eq(piece.attributes),
+                header.poisoned.eq(piece.poisoned),
                 out.tlp.data.eq(merged), out.tlp.last.eq(final),
                 out.tlp.empty.eq(Mux(final, (size - count) >> 2, 0)),
                 out.rotate.eq(begin[:exact_log2(size)]),

@@ -19,12 +19,13 @@ class Piece(data.Struct):
     last_be: unsigned(4)
     tag: unsigned(TAG_BITS)  # the client's
     attributes: unsigned(3)
+    poisoned: unsigned(1)
     first: unsigned(1)  # of the request
     last: unsigned(1)
 
 
 class Splitter(wiring.Component):
-    """Requests of `shape` (address, length, tag, attributes) in, their pieces in address order out.
+    """Requests (`WriteRequest` or `ReadRequest`) in, their pieces in address order out.
 
     A piece ends at the request's end or at the next multiple of `limit` bytes, so it is at most
     `limit` long and, since `limit` divides 4096, crosses no 4 KB boundary (PCIe base specification
@@ -43,6 +44,7 @@ class Splitter(wiring.Component):
         })
         self.limit = limit
         self.whole = whole
+        self.poisons = "poisoned" in dict(data.Layout.cast(shape))
 
     def elaborate(self, platform):
         m = Module()
@@ -102,6 +104,9 @@ class Splitter(wiring.Component):
         with m.If(free):
             m.d.sync += out_valid.eq(active | self.i.valid)
             with m.If(active | self.i.valid):
+                if self.poisons:
+                    with m.If(~active):
+                        m.d.sync += out.poisoned.eq(self.i.p.poisoned)
                 m.d.sync += [
                     out.address.eq(address & ~3), out.skip.eq(skip), out.bytes.eq(count),
                     out.dw.eq(dw), out.tag.eq(tag), out.attributes.eq(attributes),

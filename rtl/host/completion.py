@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.context import CachePort, CacheStatus, Operation
 from rtl.dma import WriteClient
-from rtl.host.layout import CQC_BYTES, CQE_BYTES, Cqc, Cqe, byte_mask
+from rtl.host.layout import CQC_BYTES, CQE_BYTES, Cqc, Cqe, word_mask
 from rtl.stream import WordSender
 
 
@@ -68,7 +68,7 @@ class Completer(wiring.Component):
             sender.i.payload.eq(cqe),
             answer.ready.eq(1),
             self.cqc.request.p.key.eq(item.cqn),
-            self.cqc.request.p.mask.eq(byte_mask(Cqc, ("produce",))),
+            self.cqc.request.p.mask.eq(word_mask(Cqc, ("produce",))),
             self.write.request.p.address.eq(cqc.base + (slot << 6)),
             self.write.request.p.length.eq(CQE_BYTES),
             self.write.done.ready.eq(1),

@@ -196,11 +196,12 @@ class CqeStatus(enum.Enum, shape=8):
     REM_OP_ERR = 11
 
 
-def byte_mask(layout: type[data.Struct], fields: tuple[str, ...]) -> int:
-    """One bit a byte: the bytes of `layout` that `fields` cover."""
+def word_mask(layout: type[data.Struct], fields: tuple[str, ...]) -> int:
+    """A commit's mask: one bit a word of 8 bytes, of those that hold `fields`."""
     members = data.Layout.cast(layout)
     mask = 0
     for name in fields:
         field = members[name]
-        mask |= ((1 << (field.width // 8)) - 1) << (field.offset // 8)
+        for word in range(field.offset // 64, (field.offset + field.width - 1) // 64 + 1):
+            mask |= 1 << word
     return mask

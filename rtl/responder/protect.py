@@ -5,7 +5,7 @@ from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.context import CachePort, CacheStatus, Operation
-from rtl.host.layout import MPT_BYTES, Mpt, MptKind, byte_mask
+from rtl.host.layout import MPT_BYTES, Mpt, MptKind, word_mask
 
 
 class Right(enum.Enum, shape=3):
@@ -57,10 +57,13 @@ class Protect(wiring.Component):
         entry = Signal(Mpt)
         grant = Signal(Grant)
         invalidate = access.right == Right.INVALIDATE
+        ended = Signal(Mpt)  # the entry without its key
         m.d.comb += [
+            ended.eq(entry), ended.state.eq(0),
+            self.mpt.request.p.data.eq(ended),
             self.mpt.request.p.op.eq(Mux(invalidate, Operation.ACQUIRE, Operation.LOOKUP)),
             self.mpt.request.p.mask.eq(Mux(grant.permission == Permission.GRANTED,
-                                           byte_mask(Mpt, ("state",)), 0)),
+                                           word_mask(Mpt, ("state",)), 0)),
             self.mpt.request.p.key.eq(access.key >> 8),
             self.o.payload.eq(grant),
         ]

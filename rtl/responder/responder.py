@@ -20,7 +20,7 @@ from rtl.host.layout import (
     QpState,
     RecvWqe,
     Service,
-    byte_mask,
+    word_mask,
 )
 from rtl.responder.answer import AnswerHeaders, Reply
 from rtl.responder.atomic import OPERAND_BYTES, Atomic, AtomicStatus
@@ -480,7 +480,7 @@ class Responder(wiring.Component):
                     self.qpc.request.valid.eq(1),
                     self.qpc.request.p.op.eq(Operation.COMMIT),
                     self.qpc.request.p.mask.eq(Mux(outcome.update == Update.NONE, 0,
-                                                   byte_mask(Qpc, RESPONDER_FIELDS))),
+                                                   word_mask(Qpc, RESPONDER_FIELDS))),
                 ]
                 with m.If(self.qpc.request.ready):
                     m.next = "COMPLETE"
