@@ -1,9 +1,10 @@
 """A context cache whose memories may be struck: bits of what is written to them flip."""
 
+from enum import IntEnum
 from unittest.mock import patch
 
-from amaranth.hdl import Cat, Module, Signal, unsigned
-from amaranth.lib import data, enum, wiring
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.config import CacheConfig
@@ -12,7 +13,7 @@ from rtl.context.arrays import EntryArray, SetArray
 from rtl.verilog import to_verilog
 
 
-class Place(enum.Enum, shape=3):
+class Place(IntEnum):
     NONE = 0
     ENTRY = 1
     LINES = 2
@@ -20,12 +21,8 @@ class Place(enum.Enum, shape=3):
     AGE = 4
 
 
-class Upset(data.Struct):
-    """In the cycle in which `word` of the memory at `place` is written, `bits` of it flip."""
-
-    place: Place
-    word: unsigned(8)
-    bits: unsigned(72)
+# In the cycle in which `word` of the memory at `place` is written, `bits` of it flip.
+UPSET = data.StructLayout({"place": 3, "word": 8, "bits": 72})
 
 
 class UpsetCache(wiring.Component):
@@ -33,7 +30,7 @@ class UpsetCache(wiring.Component):
 
     def __init__(self, cache: CacheConfig, data_width: int, ports: int):
         self.inner = ContextCache(cache, data_width, ports)
-        super().__init__({**self.inner.signature.members, "upset": In(Upset), "struck": Out(1)})
+        super().__init__({**self.inner.signature.members, "upset": In(UPSET), "struck": Out(1)})
         for name in self.inner.signature.members:
             setattr(self, name, getattr(self.inner, name))
         self.hits: list[Signal] = []
@@ -52,7 +49,7 @@ class UpsetCache(wiring.Component):
         m.d.comb += self.hits[place.value].eq(struck.any())
         for number in range(len(port.en)):
             m.d.comb += struck[number].eq(
-                (upset.place == place) & (upset.word == number) & port.en[number])
+                (upset.place == int(place)) & (upset.word == number) & port.en[number])
             with m.If(struck[number]):
                 m.d.comb += port.data[number].eq(stored[number] ^ upset.bits)
 

@@ -378,7 +378,9 @@ class ContextCache(wiring.Component):
                              retry.pushed.tag.eq(item.tag), retry.pushed.tenant.eq(item.tenant)]
             m.d.sync += began[number].eq(mine & do.begin_flush & do.push)
             with m.If(mine & do.begin_flush):
-                m.d.sync += [flushing[number].eq(1), spoiled[number].eq(0)]
+                m.d.sync += flushing[number].eq(1)
+                with m.If(~flushing[number]):
+                    m.d.sync += spoiled[number].eq(0)
             with m.Elif(retry.done):
                 m.d.sync += flushing[number].eq(0)
             with m.If(began[number] & self.entries.uncorrectable):
